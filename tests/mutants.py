@@ -156,6 +156,20 @@ MUTANTS = [
         "tests/unit/node/test_contention.py -k behind_the_limits",
     ),
     Mutant(
+        "what several operations sent over uplinks is alltoall's",
+        "src/railgauge/checks/nccl.py",
+        "leaves is None or len(self._chosen) != 1:",
+        "leaves is None:",
+        "tests/unit/checks/test_nccl_uplinks.py -k several_operations",
+    ),
+    Mutant(
+        "what others sent over uplinks beside NCCL is NCCL's",
+        "src/railgauge/checks/nccl.py",
+        "            confirm(sum(each.sent_bytes for each in uplinks), moved, self.tool_name)\n",
+        "",
+        "tests/unit/checks/test_nccl_uplinks.py -k cannot_have_sent",
+    ),
+    Mutant(
         "what others sent over the uplinks tells which is at fault",
         "src/railgauge/checks/pair.py",
         "            return own.alone_on(self._counting.carried())\n",
@@ -241,9 +255,9 @@ MUTANTS = [
     ),
     Mutant(
         "numbers of one mode of the leaves are those of any",
-        "src/railgauge/checks/fabric.py",
-        'f"{what} {mode}" if mode else what',
-        "what",
+        "src/railgauge/checks/uplinks.py",
+        'f"{traffic} {mode}" if mode else traffic',
+        "traffic",
         "tests/unit/checks/test_fabric.py -k session_says",
     ),
     Mutant(

@@ -38,9 +38,9 @@ from railgauge.campaign.folder import (
 )
 from railgauge.checks import guard, schedule
 from railgauge.checks.cases import NODES_VARIABLE, PLACES_VARIABLE
-from railgauge.checks.fabric import MODE_VARIABLE
 from railgauge.checks.queue import IDLE_VARIABLE
 from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
+from railgauge.checks.uplinks import MODE_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe

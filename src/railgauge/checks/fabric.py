@@ -1,10 +1,7 @@
 """Checks of a fabric of leaves and spines: how evenly its uplinks share the traffic.
 
 All nodes send to nodes of other leaves, in rounds or all at once; before the job and after it a
-command of the site reads what every uplink has carried.
-
-How the leaves spread it (`mode`) is a part of what is measured, as in `alltoall packet`: the site's
-own word, which no measurement can prove.
+command of the site reads what every uplink has carried (uplinks.py).
 """
 
 from __future__ import annotations
@@ -12,12 +9,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from reframe.core.builtins import run_after, run_before
 
 from railgauge import systems
 from railgauge.checks import topology
@@ -27,20 +21,20 @@ from railgauge.checks.observation import Judged, Observation
 from railgauge.checks.protections import JobEvidence
 from railgauge.checks.schedule import rounds
 from railgauge.checks.sweep import SweepCheck
-from railgauge.checks.uplinks import Counting, confirm
+from railgauge.checks.uplinks import (
+    Counting,
+    confirm,
+    in_mode,
+    least_even_first,
+    least_even_note,
+)
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
-from railgauge.model.uplinks import CountersUnread, Shares, Uplink, document, shares
+from railgauge.model.uplinks import CountersUnread, Shares, Uplink
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
-
-#: The variable with the leaves' load balancing in this session: `railgauge accept --fabric-mode`.
-MODE_VARIABLE = "RAILGAUGE_FABRIC_MODE"
-
-#: What each uplink carried, in the case's folder.
-CARRIED = "uplinks.json"
 
 #: How long flows may drain that have shared an uplink: one of 48 in the lab took 10 s.
 _DRAIN_TOGETHER_S = 15
@@ -126,7 +120,6 @@ class FabricCheck(SweepCheck):
     tool = iperf2
     program = "pair"
     start_limit_s = 30
-    _counting: Counting | None = None
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
@@ -153,8 +146,7 @@ class FabricCheck(SweepCheck):
     def operation(self) -> str:
         """The operation, with the mode as its state: `uplinks`, `alltoall packet`."""
         what = "alltoall" if self.fabric.traffic == "alltoall" else "uplinks"
-        mode = os.environ.get(MODE_VARIABLE) or self.fabric.mode
-        return f"{what} {mode}" if mode else what
+        return in_mode(what, self.fabric)
 
     def required_metrics(self) -> Sequence[str]:
         state = self.operation.partition(" ")[2]
@@ -189,15 +181,8 @@ class FabricCheck(SweepCheck):
     def longest_run_s(self) -> float:
         return 2 * self.start_limit_s + self.fabric.duration_s + self.options.drain_s + 35
 
-    @run_before("run")
-    def count_before(self) -> None:
-        if not self.is_dry_run():
-            self._counting = Counting(self.fabric.counters)
-
-    @run_after("run")
-    def count_after(self) -> None:
-        if self._counting is not None:
-            self._counting.end()
+    def count_uplinks(self) -> Counting:
+        return Counting(self.fabric.counters)
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -266,13 +251,13 @@ class FabricCheck(SweepCheck):
             least_even = least_even_first(uplinks)
             if not refused:
                 moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
-                confirm(sum(each.sent_bytes for each in uplinks), moved)
+                confirm(sum(each.sent_bytes for each in uplinks), moved, iperf2.TOOL)
         except CountersUnread as error:
             refused.append(f"`{' '.join(self.fabric.counters)}`: {error}")
         if refused:
             more = [f"and {len(refused) - 1} more"] if len(refused) > 1 else []
             # What pairs failed for may be an uplink.
-            hint = [_least_even_note(least_even)] if least_even else []
+            hint = [least_even_note(least_even)] if least_even else []
             return Reading.refused("; ".join([refused[0], *more, *hint]))
         unproved = [r for _, r in readings if r.completeness is not Completeness.PROVED]
         like = Measurement(
@@ -291,16 +276,14 @@ class FabricCheck(SweepCheck):
             unproved[0].completeness if unproved else Completeness.PROVED,
             (like, together),
             dict(readings[0][1].seen),
-            notes=(_least_even_note(least_even),),
+            notes=(least_even_note(least_even),),
         )
 
     def _carried(self) -> list[Uplink]:
         """What each uplink carried; CountersUnread where that is not known."""
         if self._counting is None:
             raise CountersUnread("nobody has counted")
-        uplinks = self._counting.carried()
-        Path(self.stagedir, CARRIED).write_text(document(uplinks), encoding="utf-8")
-        return uplinks
+        return self._counting.kept(Path(self.stagedir))
 
 
 def together_gbits(rounds: Iterable[Iterable[Reading]]) -> float:
@@ -311,15 +294,3 @@ def together_gbits(rounds: Iterable[Iterable[Reading]]) -> float:
     seconds = sum(max((m.seconds for m in of_round), default=0.0) for of_round in moved)
     payload = sum(m.payload_bytes for of_round in moved for m in of_round)
     return payload * 8e-9 / seconds if seconds else 0.0
-
-
-def least_even_first(uplinks: Sequence[Uplink]) -> list[Shares]:
-    """The shares of leaves with several uplinks; CountersUnread where there is none."""
-    uneven = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
-    if not uneven:
-        raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
-    return uneven
-
-
-def _least_even_note(uneven: Sequence[Shares]) -> str:
-    return f"the least even of {len(uneven)}: {uneven[0]}"

@@ -6,24 +6,33 @@ import dataclasses
 import functools
 import shlex
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths
-from railgauge.checks import container, links
+from railgauge.checks import container, links, topology
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
 from railgauge.checks.node_state import of_states
 from railgauge.checks.observation import Facts, Observation
 from railgauge.checks.rdma import of_rails_among
+from railgauge.checks.uplinks import (
+    Counting,
+    confirm,
+    in_mode,
+    least_even_first,
+    least_even_note,
+)
 from railgauge.model import limits, references, shares
 from railgauge.model.call import Call
 from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
+from railgauge.model.uplinks import CountersUnread
 from railgauge.stack import installed
 from railgauge.systems import Budget, Partition, rehearsal
 from railgauge.systems.nccl import Nccl, Scale, Transport
@@ -258,6 +267,19 @@ class NcclCheck(LaunchCheck):
     def budgets(self) -> tuple[Budget, ...]:
         return () if self.rehearsal else tuple(self.partition_data.extras.counters)
 
+    def count_uplinks(self) -> Counting | None:
+        """Around an alltoall between leaves that is all of the job: nothing tells apart what
+        several operations sent.
+        """
+        fabric, leaves = self.partition_data.extras.fabric, topology.leaves_of(self.partition_data)
+        if fabric is None or leaves is None or len(self._chosen) != 1:
+            return None
+        (place,) = self._chosen
+        assert isinstance(place, GroupCase)
+        self.here = place
+        apart = self.counted and leaves.within(self.here.nodes) == "fabric"
+        return Counting(fabric.counters) if apart and self.operation == "alltoall" else None
+
     def files(self) -> Mapping[str, Any]:
         return {"replay.json": self._replay()} if self.rehearsal else {}
 
@@ -356,6 +378,7 @@ class NcclCheck(LaunchCheck):
             if line.call.host not in facts or "links" in line.facts:
                 facts[line.call.host] = {**line.facts, **slowest}
         failures = self.not_launched() or self._job_failures(calls, logs)
+        reading = self._with_balance(reading)
         if reading.ok and not failures:
             # What else is in the logs of a job that failed follows from that.
             failures = self._fabric_failures(used)
@@ -373,6 +396,31 @@ class NcclCheck(LaunchCheck):
             facts,
             failures,
             self.claims(reading, facts),
+        )
+
+    def _with_balance(self, reading: Reading) -> Reading:
+        """With how evenly uplinks shared the alltoall, where they were counted around it."""
+        fabric, leaves = self.partition_data.extras.fabric, topology.leaves_of(self.partition_data)
+        if self._counting is None or fabric is None or leaves is None or not reading.ok:
+            return reading
+        between = leaves.pairs_apart(self.here.nodes) * self.ranks_per_node**2 / self.ranks
+        moved = int(between * self.options.run_bytes(self._sizes))
+        try:
+            uplinks = self._counting.kept(Path(self.stagedir))
+            least_even = least_even_first(uplinks)
+            confirm(sum(each.sent_bytes for each in uplinks), moved, self.tool_name)
+        except CountersUnread as error:
+            note = f"how evenly uplinks shared it is not known: {error}"
+            return dataclasses.replace(reading, notes=(*reading.notes, note))
+        jain = Measurement(
+            *("jain_index", least_even[0].jain, nccl_tests.TOOL),
+            *(in_mode(self.operation, fabric), self.transport),
+            ranks=self.ranks,
+        )
+        return dataclasses.replace(
+            reading,
+            measurements=(*reading.measurements, jain),
+            notes=(*reading.notes, least_even_note(least_even)),
         )
 
     def requested(self) -> Mapping[str, Any]:

@@ -8,8 +8,6 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reframe.core.builtins import run_after, run_before
-
 from railgauge import hostlist, systems
 from railgauge.checks import claims, protections, schedule, topology
 from railgauge.checks.base import StrictCheck
@@ -409,19 +407,10 @@ class PairCheck(OfPair, SweepCheck):
     """
 
     program = "pair"
-    #: where switches between the nodes count what they carry
-    _counting: Counting | None = None
 
-    @run_before("run")
-    def count_before(self) -> None:
+    def count_uplinks(self) -> Counting | None:
         fabric = self.partition_data.extras.fabric
-        if fabric is not None and not self.is_dry_run():
-            self._counting = Counting(fabric.counters, beside=True)
-
-    @run_after("run")
-    def count_after(self) -> None:
-        if self._counting is not None:
-            self._counting.end()
+        return Counting(fabric.counters, beside=True) if fabric is not None else None
 
     def uplinks_carried(self) -> tuple[Sequence[Uplink], Mapping[str, tuple[int, int]]]:
         """Of leaves whose uplinks nothing else used; FabricBalance checks that they are read."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.backends import getlauncher
-from reframe.core.builtins import run_before
+from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
 from railgauge.campaign.folder import BEFORE, ENOUGH
@@ -25,6 +25,7 @@ from railgauge.checks.cases import Case, PairCase, SweepCase
 from railgauge.checks.observation import ExitLine, Judged
 from railgauge.checks.protections import JobEvidence
 from railgauge.checks.sweep_output import SweepOutput, call_of
+from railgauge.checks.uplinks import Counting
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
 from railgauge.model.leaves import Leaves
@@ -66,8 +67,14 @@ class SweepCheck(StrictCheck):
     #: the places that this session is to measure, also those on nodes that were left out
     _wanted: Sequence[Case] = ()
     _rounds: Sequence[Sequence[Case]] = ()
+    #: where switches between the nodes count what they carry
+    _counting: Counting | None = None
 
     # --- for subclasses ----------------------------------------------------------------------
+
+    def count_uplinks(self) -> Counting | None:
+        """What the uplinks have carried before the job; None where nobody is asked."""
+        return None
 
     def roles(self) -> Mapping[str, str]:
         """The role of each node at the place at hand."""
@@ -212,6 +219,16 @@ class SweepCheck(StrictCheck):
         # Without `site`: a sweep's programs need nothing that is installed beside Python.
         python = (f"PYTHONPATH={source}", "python3", "-S")
         self.executable_opts = [*python, "-m", f"railgauge.node.{self.driver}", ORDERS]
+
+    @run_before("run")
+    def count_before(self) -> None:
+        if not self.is_dry_run():
+            self._counting = self.count_uplinks()
+
+    @run_after("run")
+    def count_after(self) -> None:
+        if self._counting is not None:
+            self._counting.end()
 
     def orders(self) -> Mapping[str, Any]:
         """The orders for the conductor and its agents (railgauge.node.conductor)."""

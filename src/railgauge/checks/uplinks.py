@@ -1,15 +1,36 @@
-"""What the uplinks between nodes carried while a job ran, as a command of the site counts it."""
+"""What the uplinks between nodes carried while a job ran, as a command of the site counts it.
+
+How the leaves spread it (`mode`) is a part of what is measured, as in `alltoall packet`: the site's
+own word, which no measurement can prove.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from railgauge import paths
-from railgauge.model.uplinks import CountersUnread, Uplink, carried, parse
+from railgauge.model.uplinks import (
+    CountersUnread,
+    Shares,
+    Uplink,
+    carried,
+    document,
+    parse,
+    shares,
+)
+from railgauge.systems import Fabric
+
+#: The variable with the leaves' load balancing in this session: `railgauge accept --fabric-mode`.
+MODE_VARIABLE = "RAILGAUGE_FABRIC_MODE"
+
+#: What each uplink carried, in the case's folder.
+CARRIED = "uplinks.json"
 
 #: What the uplinks counted is held against what the tool moved: a pair may be on one leaf, and
 #: headers, acknowledgements and Slurm's own messages come along.
@@ -66,6 +87,12 @@ class Counting:
         assert not isinstance(self.before, CountersUnread)
         assert not isinstance(self.after, CountersUnread)
         return carried(self.before, self.after)
+
+    def kept(self, folder: Path) -> list[Uplink]:
+        """The same, which the folder of the case then has as a file."""
+        uplinks = self.carried()
+        (folder / CARRIED).write_text(document(uplinks), encoding="utf-8")
+        return uplinks
 
     @property
     def unread(self) -> str:
@@ -131,9 +158,27 @@ class OwnTraffic:
         return list(itertools.chain.from_iterable(kept.values())), flows
 
 
-def confirm(sent_bytes: int, moved_bytes: int) -> None:
-    """CountersUnread where the leaves cannot have sent this of what iperf2 moved between nodes."""
-    counted = f"the leaves counted {sent_bytes / 1e6:.4g} MB while iperf2 moved"
+def in_mode(traffic: str, fabric: Fabric) -> str:
+    """The operation, with the mode of the leaves as its state where somebody says it."""
+    mode = os.environ.get(MODE_VARIABLE) or fabric.mode
+    return f"{traffic} {mode}" if mode else traffic
+
+
+def least_even_first(uplinks: Sequence[Uplink]) -> list[Shares]:
+    """The shares of leaves with several uplinks; CountersUnread where there is none."""
+    uneven = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
+    if not uneven:
+        raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
+    return uneven
+
+
+def least_even_note(uneven: Sequence[Shares]) -> str:
+    return f"the least even of {len(uneven)}: {uneven[0]}"
+
+
+def confirm(sent_bytes: int, moved_bytes: int, tool: str) -> None:
+    """CountersUnread where the leaves cannot have sent this of what the tool moved between them."""
+    counted = f"the leaves counted {sent_bytes / 1e6:.4g} MB while {tool} moved"
     moved = f"{moved_bytes / 1e6:.4g} MB"
     if sent_bytes < LEAST_SHARE * moved_bytes:
         raise CountersUnread(

@@ -112,9 +112,9 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)
-    from railgauge.checks.fabric import MODE_VARIABLE
     from railgauge.checks.queue import IDLE_VARIABLE
     from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
+    from railgauge.checks.uplinks import MODE_VARIABLE
     from railgauge.systems.fabric import MODE
 
     running.choose(places, series)

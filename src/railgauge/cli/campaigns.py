@@ -73,7 +73,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
 @json_option("balance")
 def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
     """Compare the modes in which leaves spread their traffic: Jain's index of their uplinks, and
-    what all nodes sent together, as times the first.
+    what all nodes sent together, or the busbw of NCCL's alltoall, as times the first.
 
     CAMPAIGN is an id, a path, or `latest`, as it is if none is given; of several, each was measured
     in a mode of its own (accept --fabric-mode).
@@ -88,7 +88,8 @@ def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
         raise RailgaugeError(
             f"no uplinks in {', '.join(one.campaign.id for one in decided)}",
             next_step="railgauge campaigns lists the others; a partition with feature fabric "
-            "measures them: railgauge accept --fabric-mode ecmp",
+            "measures them: railgauge accept --fabric-mode ecmp; of NCCL's alltoall, by itself: "
+            "--places '^alltoall:' -- -n NcclAll",
         )
     if as_json:
         print_json(balance.as_dict(decided))
@@ -96,7 +97,7 @@ def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
     console = text.console()
     for one in decided:
         text.say_if_simulated(one, console)
-    balance.render(compared, console)
+    balance.render(compared, balance.published(decided), console)
 
 
 @click.command()

@@ -23,6 +23,11 @@ class Leaves:
         """`leaf` where the nodes share one, else `fabric`; KeyError for a node without a leaf."""
         return "leaf" if len({self.of_node[node] for node in nodes}) == 1 else "fabric"
 
+    def pairs_apart(self, nodes: Sequence[str]) -> int:
+        """How many ways there are from a node to another one that is on another leaf."""
+        sizes = [len(members) for members in self.groups(nodes)]
+        return sum(size * (len(nodes) - size) for size in sizes)
+
     def groups(self, nodes: Sequence[str]) -> list[tuple[str, ...]]:
         """The nodes leaf by leaf, both in the order of `nodes`."""
         groups: dict[str, list[str]] = {}

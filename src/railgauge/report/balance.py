@@ -1,67 +1,116 @@
-"""How leaves spread their traffic, mode by mode: Jain's index and what all nodes sent together, of
-one campaign or several, as times the first mode.
+"""How leaves spread their traffic, mode by mode: Jain's index and what all nodes sent together, or
+of NCCL's alltoall its busbw, of one campaign or several, as times the first mode.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from railgauge.model.failure import NO_REFERENCE
+from railgauge.model.measurement import Measurement
+from railgauge.model.record import Row
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
 
-#: The first words of what is measured over uplinks, and the numbers of it.
+#: The first words of what is measured over uplinks.
 _TRAFFIC = ("uplinks", "alltoall")
-_METRICS = ("jain_index", "bandwidth")
+#: What of it is compared, of the largest message: busbw is of NCCL's alltoall, out of place.
+_RATES = ("bandwidth", "busbw")
 
 
 @dataclasses.dataclass(frozen=True)
 class Balance:
-    """The medians of a mode over its runs; `mode` is "" where nobody said it."""
+    """The medians of a mode over its runs; `mode` is "" where nobody said it. The rate is what all
+    nodes sent together (`bandwidth_gbits`), or of NCCL's alltoall its `busbw_gbytes_s`.
+    """
 
     system: str
     partition: str
     traffic: str
     mode: str
     jain_index: float
-    bandwidth_gbits: float
+    bandwidth_gbits: float | None
+    busbw_gbytes_s: float | None
     runs: int
-    #: of its bandwidth, times that of the first mode; None of that one
+    #: of its rate, times that of the first mode; None of that one
     times_the_first: float | None = None
+
+    @property
+    def rate(self) -> float:
+        return self.bandwidth_gbits or self.busbw_gbytes_s or 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """What a document says of NCCL's alltoall in some mode; its `unit` is GB/s, or x of a ratio."""
+
+    value: float
+    unit: str
+    what: str
 
 
 def compare(verdicts: Sequence[Verdict]) -> list[Balance]:
     """The modes of each partition and kind of traffic, in the order of the campaigns; good runs
     only.
     """
-    by_place: dict[tuple[str, str, str, str], dict[str, list[float]]] = {}
+    by_mode: dict[tuple[str, str, str, str, str], list[tuple[float, float]]] = {}
     for verdict in verdicts:
         for case in filter(_is_good, verdict.cases):
-            for row in case.rows:
-                m = row.measurement
-                traffic, _, mode = m.operation.partition(" ")
-                # NCCL's alltoall has neither.
-                if traffic in _TRAFFIC and m.metric in _METRICS:
-                    key = verdict.campaign.system, case.partition, traffic, mode
-                    values = by_place.setdefault(key, {metric: [] for metric in _METRICS})
-                    values[m.metric].append(m.value)
+            for jain, rate in _counted(case):
+                traffic, _, mode = jain.operation.partition(" ")
+                m = rate.measurement
+                key = verdict.campaign.system, case.partition, traffic, mode, m.metric
+                by_mode.setdefault(key, []).append((jain.value, m.value))
     balances: list[Balance] = []
-    for key, values in by_place.items():
-        if not values["jain_index"] or not values["bandwidth"]:
-            continue
-        rate = statistics.median(values["bandwidth"])
-        alike = (b for b in balances if (b.system, b.partition, b.traffic) == key[:3])
-        first = next(alike, None)
-        times = rate / first.bandwidth_gbits if first and first.bandwidth_gbits else None
-        jain = statistics.median(values["jain_index"])
-        balances.append(Balance(*key, jain, rate, len(values["jain_index"]), times))
+    first_rates: dict[tuple[str, ...], float] = {}
+    for (*where, mode, metric), values in by_mode.items():
+        system, partition, traffic = where
+        jain_index, rate = (statistics.median(numbers) for numbers in zip(*values, strict=True))
+        first = first_rates.get((*where, metric))
+        first_rates.setdefault((*where, metric), rate)
+        gbits, gbytes_s = (None, rate) if metric == "busbw" else (rate, None)
+        balances.append(
+            Balance(
+                *(system, partition, traffic, mode, jain_index, gbits, gbytes_s, len(values)),
+                times_the_first=rate / first if first else None,
+            )
+        )
     return balances
+
+
+def _counted(case: Case) -> Iterator[tuple[Measurement, Row]]:
+    """Jain's index of uplinks, and the rate that stands beside it at the same place."""
+    for jain in (row.measurement for row in case.rows):
+        if jain.metric == "jain_index" and jain.operation.partition(" ")[0] in _TRAFFIC:
+            rates = [r for r in case.rows if r.measurement.metric in _RATES]
+            if rates:
+                yield jain, max(rates, key=lambda row: row.measurement.size_bytes or 0)
+
+
+def published(verdicts: Sequence[Verdict]) -> list[Published]:
+    """What stands in the references of the busbw that is compared, each once: a mode of another
+    fabric, which judges nothing.
+    """
+    known: dict[Published, None] = {}
+    for case in (case for verdict in verdicts for case in filter(_is_good, verdict.cases)):
+        for jain, rate in _counted(case):
+            if rate.measurement.metric != "busbw":
+                continue
+            traffic = jain.operation.partition(" ")[0]
+            elsewhere = [Published(r.value, r.unit, r.note) for r in rate.context]
+            elsewhere += [
+                Published(ratio.value, "x", ratio.name)
+                for ratio in case.ratios
+                if ratio.metric == rate.measurement.metric and ratio.of.operation == traffic
+            ]
+            known.update(dict.fromkeys(elsewhere))
+    return list(known)
 
 
 def _is_good(case: Case) -> bool:
@@ -76,18 +125,23 @@ def as_dict(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "campaigns": [verdict.campaign.id for verdict in verdicts],
         "simulated": any(verdict.simulated for verdict in verdicts),
         "modes": [dataclasses.asdict(balance) for balance in compare(verdicts)],
+        "published": [dataclasses.asdict(one) for one in published(verdicts)],
     }
 
 
-def render(balances: Sequence[Balance], console: Console) -> None:
-    """Print a line for each mode."""
+def render(balances: Sequence[Balance], elsewhere: Sequence[Published], console: Console) -> None:
+    """Print a line for each mode, and for what was published of others."""
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     table.add_column("mode", no_wrap=True)
-    for column in ("Jain's index", "together", "times the first", "runs"):
+    for column in ("Jain's index", "together, or busbw", "times the first", "runs"):
         table.add_column(column, justify="right")
     for one in balances:
         times = "-" if one.times_the_first is None else f"{one.times_the_first:.3g}x"
         name = f"{one.system} {one.partition}, {one.traffic}, {one.mode or 'not said'}"
-        rate = f"{one.bandwidth_gbits:.4g}\u00a0Gb/s"
+        unit = "Gb/s" if one.busbw_gbytes_s is None else "GB/s busbw"
+        rate = f"{one.rate:.4g}\u00a0{unit}"
         table.add_row(name, f"{one.jain_index:.3f}", rate, times, str(one.runs))
     console.print(table)
+    for other in elsewhere:
+        line = f"published: {other.value:g} {other.unit}  {other.what}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -21,8 +21,8 @@ class Fabric(Strict):
     what every uplink has carried so far: `{"uplinks": [{"leaf": "leaf1", "spine": "spine1",
     "sent_bytes": 1, "received_bytes": 2}, ...]}`, as the leaf sent and received it, and with
     `errors` what its ports counted of errors (CRC, symbols, FEC), without discards. A collector's
-    file will do: `[cat, FILE]`. FabricBalance is measured by it, and a leaf that is at fault
-    located to an uplink.
+    file will do: `[cat, FILE]`. FabricBalance is measured by it, the alltoall of NcclAll has Jain's
+    index by it, and a leaf that is at fault is located to an uplink.
     """
     hash: Literal["layer3", "layer3+4"] = "layer3"
     """By what leaves choose an uplink: addresses alone, so that all streams of a pair take the same

@@ -102,12 +102,12 @@ def test_a_command_is_asked() -> None:
 @pytest.mark.parametrize(("sent", "says"), [(49, "at least 50%"), (126, "at most 125%")])
 def test_counters_of_other_traffic_are_refused(sent: int, says: str) -> None:
     with pytest.raises(CountersUnread, match=says):
-        uplinks.confirm(sent, 100)
+        uplinks.confirm(sent, 100, "iperf2")
 
 
 @pytest.mark.parametrize("sent", [50, 102, 125])
 def test_counters_of_this_traffic_are_believed(sent: int) -> None:
-    uplinks.confirm(sent, 100)
+    uplinks.confirm(sent, 100, "iperf2")
 
 
 # ---- a job that has ended ----
@@ -207,7 +207,7 @@ def test_a_flow_that_ends_early_adds_no_rate_to_the_time_after_it() -> None:
 def test_the_mode_that_the_session_says_is_a_part_of_the_condition(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(fabric.MODE_VARIABLE, "packet")
+    monkeypatch.setenv(uplinks.MODE_VARIABLE, "packet")
     left_by(check).write(check)
     said = jobs.judge(check)
     # What is stored for a mode that nobody said is no reference of this one.
@@ -250,7 +250,7 @@ def test_the_least_even_leaf_is_the_number_and_its_shares_are_noted(check: Any) 
     (result,) = read_record(Path(check.stagedir, RESULT_FILE)).results  # type: ignore[union-attr]
     (note,) = result.notes
     assert note.startswith("the least even of 8: leaf4 sent 0.024 MB: spine1 50%, spine2 17%")
-    assert parse(Path(check.stagedir, fabric.CARRIED).read_text()) == check._counting.after
+    assert parse(Path(check.stagedir, uplinks.CARRIED).read_text()) == check._counting.after
 
 
 @pytest.mark.parametrize(

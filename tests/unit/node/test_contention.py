@@ -29,7 +29,8 @@ from tests.unit.node.sweeping import (
 CPUS = sorted(os.sched_getaffinity(0))
 
 #: What stress-ng is here: as many processes as it is told, on the CPUs that it is told, which end
-#: with it. It ends by itself after its --timeout or STRESS_S, or once the file STRESS_UNTIL is there.
+#: with it. It ends by itself after its --timeout, or STRESS_S, or once the file STRESS_UNTIL is
+#: there.
 STRESS_NG = f"""\
 #!{os.path.realpath(sys.executable)} -SE
 import ctypes, os, sys, time

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections.abc import Sequence
 
 from railgauge.tools.common.options import require_integers, require_one_of
 
@@ -184,6 +185,13 @@ class Options:
         return tuple(
             printed_bytes(self.operation, size, element, self.gpus, version) for size in requested
         )
+
+    def run_bytes(self, sizes: Sequence[int]) -> int:
+        """The sizes of all operations of a run together: warm-ups, and out of place and in place
+        those that are timed, one before them and one that is checked [nccl-tests, src/common.cu:
+        TimeTest, BenchTime; older versions warm up with the largest and the smallest alone].
+        """
+        return (self.warmup + 2 * (self.iterations + 2)) * sum(sizes)
 
 
 def version_numbers(text: str) -> tuple[int, ...]:
