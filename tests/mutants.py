@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -2681,7 +2682,7 @@ def _copy() -> None:
 def _passes(test: str) -> bool:
     """Whether `test` passes in the copy; any outcome but pass or failure is an error."""
     answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *test.split()],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *shlex.split(test)],
         cwd=TREE,
         env={
             **os.environ,
