@@ -189,8 +189,10 @@ def test_a_node_that_is_off_is_rejected_by_name(
 
 
 def test_a_full_disk_is_rejected_and_named(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
-    """MPI does not start there, which names no disk by itself."""
-    faults.add(mended, "disk-full", "n2")
+    """MPI does not start there, which names no disk by itself. Nothing left at all would have Slurm
+    drain the node first.
+    """
+    faults.add(mended, "disk-full", "n2", 65536)
     answer = railgauge("accept", "--partition", "ns", "--", "-n", "NodeState|MpiWorld")
     assert answer.returncode == 1, answer.stdout
     found = verdict()
