@@ -139,7 +139,7 @@ MUTANTS = [
         "who keeps stressors outlives its side",
         "src/railgauge/node/stressor.py",
         "        if not data:\n            return\n",
-        "        if not data:\n            yield LOOK\n            return\n",
+        "        if not data:\n            time.sleep(1000)\n",
         "tests/unit/node/test_contention.py -k end_with_the_input",
     ),
     Mutant(
@@ -197,6 +197,13 @@ MUTANTS = [
         "count if self._apart else 1",
         "count",
         "tests/unit/checks/test_fabric.py -k failed_or_not",
+    ),
+    _locate(
+        "a node's own low results say how often they come by themselves",
+        "suspects",
+        "sum(node not in low.nodes for low in self.by_themselves)",
+        "len(self.by_themselves.union(lows))",
+        "test_scenarios.py -k most_of_the_time",
     ),
     _locate(
         "two runs that failed by themselves confirm a node",
@@ -2467,14 +2474,14 @@ MUTANTS = [
     Mutant(
         "a bad node that was away in two quiet rounds is load, and not held",
         "src/railgauge/verdict/locating/suspects.py",
-        "by_chance >= _BY_CHANCE",
-        "not stand.quiet",
+        "missed is not None and missed < _BY_CHANCE",
+        "missed is not None",
         "tests/unit/verdict/locating/test_rounds.py -k is_away_while",
     ),
     Mutant(
         "a bad node that was good in one quiet round is load, and not held",
         "src/railgauge/verdict/locating/suspects.py",
-        "stand.quiet_good < stand.quiet",
+        "not stand.quiet or stand.quiet_good < stand.quiet",
         "not stand.quiet_good",
         "tests/unit/verdict/locating/test_rounds.py -k slow_once_while",
     ),

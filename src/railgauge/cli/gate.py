@@ -167,7 +167,7 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
     if not new and not damaged:
         click.echo(f"{hostlist.fold(wanted)}: all accepted before; --again takes them as they are")
         return
-    known = journal.in_update(system, answered(slurm_nodes.show))
+    known = journal.in_update(system, answered(slurm_nodes.show)) if new else {}
     updating = {name: known[name] for name in new if name in known}
     for name, why in updating.items():
         click.echo(f"{name}: not adopted: {why}")

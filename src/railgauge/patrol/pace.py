@@ -34,7 +34,9 @@ def of(system: str, fleet: Fleet, most: int, every_days: float, now: datetime.da
     everybody = len({*(one.node for one in idle), *fleet.left_alone})
     fabrics = {frozenset(leaves) for leaves in fleet.leaves.values()}
     ways = {way for leaves in fabrics for way in ways_of(leaves)}
-    for_ways = sum(patrols_to_meet(len(leaves), leaves_at_once(most)) for leaves in fabrics)
+    # What one partition measures is measured for those on some of its leaves too.
+    largest = [leaves for leaves in fabrics if not any(leaves < other for other in fabrics)]
+    for_ways = sum(patrols_to_meet(len(leaves), leaves_at_once(most)) for leaves in largest)
     return Pace(
         every_days,
         waiting=list(dict.fromkeys(one.node for one in idle if one.days > every_days)),

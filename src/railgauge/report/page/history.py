@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -145,7 +146,10 @@ def _nodes(
         for node in one.nodes:
             last[node] = one
             count[node] = count.get(node, 0) + 1
-    lines = {line.node: line for line in covered}
+    # Of a node of several partitions that in which it has changed, or was accepted longest ago.
+    lines: dict[str, NodeSummary] = {}
+    for summary in sorted(covered, key=lambda one: (not one.changed, -_age(one))):
+        lines.setdefault(summary.node, summary)
     rows = []
     for node in sorted({**lines, **last}, key=lambda node: accepted.get(node, "")):
         latest, when, line = last.get(node), accepted.get(node), lines.get(node)
@@ -170,6 +174,11 @@ def _nodes(
         *("campaigns", "fingerprint", "accepted by", "checks passed", "since then", "state"),
     )
     return table("Nodes", columns, rows, (2, 5, 8))
+
+
+def _age(line: NodeSummary) -> float:
+    """Days since its last acceptance, without an end where there is none."""
+    return math.inf if line.age_days is None else line.age_days
 
 
 def _rails(covered: Sequence[NodeSummary]) -> TableOf:

@@ -4,7 +4,8 @@ A node or rail is confirmed when it is low with two partners that are good with 
 rounds where these are known, and where leaves are known, not only on ways that one bad uplink
 explains. A pair is confirmed when it is low every time, six times, and both its ends are good
 elsewhere, four times (an end that is bad now and then is low twice with one partner soon enough).
-Each is confirmed only when its score reaches the bar (`scoring`). For a single bad result the pair
+Each is confirmed only when its score reaches the bar (`scoring`), and an end that is good as well
+only when that many low results are no chance beside the others'. For a single bad result the pair
 is named, unconfirmed, with what would confirm it.
 """
 
@@ -302,8 +303,13 @@ class _Judge:
         if not confirm and self._may_be_chance(part, lows, part_count):
             confirm = self._again(part, "more rounds: so few low results may come by themselves")
         kind: Any = part.kind
-        if self._only_when_busy(part, lows):
+        missed = self._missed_when_quiet(part, lows)
+        if missed is not None and missed < _BY_CHANCE:
             kind = "load"
+        elif missed is not None and not confirm:
+            confirm = self._again(
+                part, "while all else is quiet: it was good then, too rarely to tell"
+            )
         return Suspect(
             kind,
             part.name,
@@ -317,16 +323,20 @@ class _Judge:
 
     def _may_be_chance(self, part: Part, lows: Sequence[Low], part_count: int) -> bool:
         """Whether the low results of a node or rail whose ends are good as well may have come by
-        themselves: if as many of all results do as are low here or explained by nothing, the chance
-        that some part has these (the bound C(m, k) p^k of the binomial tail). Of a dozen nodes two
-        have soon one end in common.
+        themselves: by the chance that some part has as many (the bound C(m, k) p^k of the binomial
+        tail), if as large a share of its results comes so as of those of the others, of which
+        nothing explains the low ones; one more, as few results say little of that. Of a dozen nodes
+        two have soon one end in common.
         """
         if part.kind == "pair" or any(low.event for low in lows) or self._only_as(part, lows):
             return False
-        ends = {end for low in lows for end in (low.a, low.b) if end.node == part.nodes[0]}
+        node = part.nodes[0]
+        ends = {end for low in lows for end in (low.a, low.b) if end.node == node}
         good = sum(self.evidence.stands[end].count for end in ends)
-        by_themselves = len(self.by_themselves.union(lows)) / len(self.evidence.observations)
-        chance = math.comb(good + len(lows), len(lows)) * by_themselves ** len(lows)
+        own = sum(self.evidence.stands[end].count for end in self.evidence.ends[node]) + len(lows)
+        others_low = sum(node not in low.nodes for low in self.by_themselves)
+        rate = (others_low + 1) / (len(self.evidence.observations) - own + 1)
+        chance = math.comb(good + len(lows), len(lows)) * min(rate, 1.0) ** len(lows)
         return bool(good) and chance * part_count >= scoring.FALSE_ACCUSATION
 
     @functools.cached_property
@@ -465,21 +475,23 @@ class _Judge:
                     clean.setdefault((end.rail, leaf), []).append(end)
         return clean
 
-    def _only_when_busy(self, part: Part, lows: Sequence[Low]) -> bool:
-        """Whether each end is good every time that all else is quiet, and that is not by chance: a
-        fault that comes and goes may be away just then. Its low results would be spread over all
-        alike; that none of them is a quiet one is then unlikely (R. A. Fisher's exact test).
+    def _missed_when_quiet(self, part: Part, lows: Sequence[Low]) -> float | None:
+        """The chance that a fault which comes and goes was away each time that all else was quiet,
+        where each end was measured so and always good; None where not. Its low results would be
+        spread over all alike; that none of them is a quiet one has this chance (R. A. Fisher's
+        exact test), of the end where it is likeliest.
         """
         if any(low.quiet or low.event for low in lows):
-            return False
+            return None
         low_count = Counter(end for low in lows for end in (low.a, low.b) if end.node in part.nodes)
+        chances = []
         for end, low_here in low_count.items():
             stand = self.evidence.stands[end]
+            if not stand.quiet or stand.quiet_good < stand.quiet:
+                return None
             loaded = low_here + stand.count
-            by_chance = math.comb(loaded, low_here) / math.comb(loaded + stand.quiet, low_here)
-            if stand.quiet_good < stand.quiet or by_chance >= _BY_CHANCE:
-                return False
-        return bool(low_count)
+            chances.append(math.comb(loaded, low_here) / math.comb(loaded + stand.quiet, low_here))
+        return max(chances, default=None)
 
     def _witnesses(self, part: Part, lows: Sequence[Low]) -> Iterable[Witness]:
         for low in sorted(lows, key=lambda low: -low.always)[:_MOST_NAMED]:

@@ -756,3 +756,23 @@ def test_runs_that_fail_by_themselves_beside_a_bad_uplink_confirm_no_node() -> N
     assert not [node for result in found for node in result.failing_nodes]
     named = sum(any(s.name == "leaf0" and s.confirmed for s in f.suspects) for f in found)
     assert named >= 140
+
+
+@pytest.mark.parametrize("count", [4, 6, 8])
+def test_a_node_of_a_few_that_fails_most_of_the_time_is_confirmed(count: int) -> None:
+    """It has half of all results that are low; the others' say how often that comes by itself."""
+    names = [f"n{number}" for number in range(count)]
+    confirmed = []
+    for seed in range(20):
+        chance = random.Random(seed)
+        observations = []
+        for number in range(16):
+            order = chance.sample(names, count)
+            for a, b in zip(order[::2], order[1::2], strict=True):
+                failed = "n0" in (a, b) and chance.random() < 0.8
+                value = None if failed else 97.8 * (1 + chance.gauss(0, 0.005))
+                observations.append(Observation(End(a), End(b), value, number))
+        evidence = Evidence()
+        evidence.add(observations)
+        confirmed += locate(evidence).failing_nodes
+    assert set(confirmed) == {"n0"} and len(confirmed) >= 19
