@@ -30,6 +30,7 @@ def of_seeds(count: int, model: str, fabric: Fabric, schedule: Schedule) -> list
 
 @pytest.mark.parametrize(("model", "fabric", "schedule"), bench_swept.LINES)
 def test_no_sweep_confirms_an_innocent(model: str, fabric: Fabric, schedule: Schedule) -> None:
+    """Of a hundred seeds two do, where runs fail by themselves: docs/figures.md has them."""
     assert not [
         outcome.innocent for outcome in of_seeds(3, model, fabric, schedule) if outcome.innocent
     ]
@@ -59,11 +60,11 @@ def test_healthy_nodes_are_measured_in_the_rounds_of_the_schedule_alone(
 
 
 def test_who_was_good_with_nobody_meets_others_in_added_rounds() -> None:
-    """n0 and n2 of a leaf are slow, and so is all that n1 and n3 measured."""
+    """n1 stands between two slow nodes in the ring of its leaf."""
     slow = {FABRIC.ends[0]: 0.3, FABRIC.ends[2]: 0.3}
     added = rounds("neighbours", Faults(ends=slow), Fabric(16, 1, 2))[2:]
     assert 1 <= len(added) <= 3
-    assert any(set(slow) & set(pair) for pair in added[0])
+    assert any("n00001" in (a.node, b.node) for a, b in added[0])
 
 
 def test_what_failed_is_measured_again() -> None:
