@@ -8,7 +8,7 @@ import random
 import pytest
 
 from railgauge.systems.schema import Schedule
-from railgauge.verdict.locating import End
+from railgauge.verdict.locating import End, Observation
 from tests import bench_locate, bench_swept, swept
 from tests.bench_locate import Fabric, Faults, Outcome, Simulation
 
@@ -43,7 +43,7 @@ def rounds(
     sim = Simulation(fabric, faults, [0.0], 1, correlated=False)
     measured: list[list[tuple[End, End]]] = []
 
-    def measure(places: list[tuple[End, End]], number: int) -> list[bench_locate.Observation]:
+    def measure(places: list[tuple[End, End]], number: int) -> list[Observation]:
         assert number == len(measured)
         measured.append(places)
         return sim.measure(places, number)
