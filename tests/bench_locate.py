@@ -24,8 +24,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scipy import special
 
+from railgauge.systems.schema import Schedule
 from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
 from railgauge.verdict.locating.table import read
+from tests import swept
 from tests.rounds import next_round, settled
 
 RATE = 48.5
@@ -82,8 +84,9 @@ class Fabric:
 
 @dataclasses.dataclass
 class Faults:
-    """Loss by end (1: it hangs), by pair of nodes, and of one uplink of 16: of a leaf, or with
-    `spine` of all leaves, which is one spine of 16. Of all runs `failing` fail by themselves.
+    """Loss by end (1: it hangs), by pair of nodes, and of one uplink of `uplinks`: of a leaf, or
+    with `spine` of all leaves, which is one spine. A run that has one of its `flows` there is slow.
+    Of all runs `failing` fail by themselves.
 
     `share` is how often a run meets a loss, drawn for each round: the fault is on for a fifth of
     every round, at any moment of it, and a run takes a short part of the round. Those of `steady`
@@ -96,6 +99,8 @@ class Faults:
     pairs: dict[frozenset[str], float] = dataclasses.field(default_factory=dict)
     uplink: str = ""
     uplink_loss: float = 0.4
+    uplinks: int = UPLINKS
+    flows: int = 1
     spine: bool = False
     share: float = 1.0
     counters: bool = False
@@ -126,6 +131,7 @@ class Simulation:
         }
         present |= faults.steady
         moved = set(faults.ends) if faults.counters else set()
+        takes_it = 1 - (1 - 1 / faults.uplinks) ** faults.flows
         found = []
         for (a, b), of_noise in zip(places, noise, strict=True):
             loss = 0.0
@@ -136,7 +142,7 @@ class Simulation:
             if (
                 (faults.spine or faults.uplink in (leaves[a], leaves[b]))
                 and leaves[a] != leaves[b]
-                and chance.random() < 1 / UPLINKS
+                and chance.random() < takes_it
             ):
                 loss = max(loss, faults.uplink_loss)
             if faults.failing and chance.random() < faults.failing:
@@ -155,7 +161,8 @@ class Simulation:
 class Outcome:
     """What a campaign came to: the round in which all faults were named and confirmed (None where
     they were not), innocent parts that were confirmed, CPU seconds of each decision. `at_times`: a
-    fault came and went, and only results show it.
+    fault came and went, and only results show it. Of a sweep, `doubted` are
+    innocents that its end names, not confirmed, and `missed` those at fault that it does not name.
     """
 
     found: int | None
@@ -164,6 +171,8 @@ class Outcome:
     rounds: int
     unconfirmed: int
     at_times: bool = False
+    doubted: Sequence[str] = ()
+    missed: Sequence[str] = ()
 
 
 Choose = Callable[[Evidence, Simulation, int, Located | None], Places]
@@ -421,6 +430,32 @@ def by_reference(sim: Simulation, guilty: set[str]) -> Outcome:
     return Outcome(found, sorted(accused - guilty), [], rounds, 0)
 
 
+#: The schedules of sweeps that are measured.
+SHIPPED: tuple[Schedule, ...] = ("neighbours", "cover")
+
+
+def by_sweep(sim: Simulation, guilty: set[str], schedule: Schedule) -> Outcome:
+    """What a sweep measures by itself, judged at its end. A pair that has a bad node is no innocent
+    as long as it is not confirmed.
+    """
+    evidence, rounds = swept.sweep(sim.measure, sim.leaves, schedule)
+    began = time.process_time()
+    suspects = locate(evidence).suspects
+    seconds = time.process_time() - began
+    confirmed = {suspect.name for suspect in suspects if suspect.confirmed}
+    unsure = [suspect for suspect in suspects if not suspect.confirmed]
+    nodes = {name.partition(":")[0] for name in guilty}
+    doubted = [
+        s.name
+        for s in unsure
+        if s.name not in guilty and (s.kind != "pair" or nodes.isdisjoint(s.nodes))
+    ]
+    found = rounds if guilty <= confirmed else None
+    missed = sorted(guilty - {suspect.name for suspect in suspects})
+    innocent = sorted(confirmed - guilty)
+    return Outcome(found, innocent, [seconds], rounds, len(unsure), False, doubted, missed)
+
+
 def beside(count: int, pools: dict[str, list[float]]) -> None:
     """Slow nodes of a small fabric, by each schedule, with the same judge."""
     fabric = Fabric(128, 1, 8)
@@ -431,8 +466,9 @@ def beside(count: int, pools: dict[str, list[float]]) -> None:
         "every pair (tournament)": tournament,
         "random rounds": at_random,
     }
+    shipped = {f"shipped, {name}": name for name in SHIPPED}
     for noise in NOISES:
-        for name in (*schedules, "one reference node"):
+        for name in (*schedules, *shipped, "one reference node"):
             outcomes = []
             for seed in range(count):
                 chance = random.Random(f"{noise} {seed}")
@@ -442,6 +478,8 @@ def beside(count: int, pools: dict[str, list[float]]) -> None:
                 sim = Simulation(fabric, faults, values, seeded, noise == "correlated")
                 if name in schedules:
                     outcomes.append(run(sim, guilty, 127, schedules[name]))
+                elif name in shipped:
+                    outcomes.append(by_sweep(sim, guilty, shipped[name]))
                 else:
                     outcomes.append(by_reference(sim, guilty))
             print(line(name, noise, outcomes), flush=True)

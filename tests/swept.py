@@ -1,0 +1,76 @@
+"""What a sweep of pairs measures by itself, for simulations: the rounds of its schedule, and then
+those that `railgauge.node.retest` chooses, as the conductor adds them (`railgauge.node.rounds`).
+
+Every node has one end: of several rails each has pairs, and rounds, of its own. A pair is bad that
+failed, or is slower than a partition's `peer_spread` allows beside the listed ones; and the
+evidence has the spread of a campaign's verdict (`railgauge.verdict.locating.campaign`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from railgauge.checks import pairing, schedule
+from railgauge.checks.cases import PairCase
+from railgauge.model.leaves import Leaves
+from railgauge.model.measurement import STANDS_OUT
+from railgauge.node import retest
+from railgauge.systems import Sweep
+from railgauge.systems.schema import Extras, Schedule
+from railgauge.verdict.locating import End, Evidence, Observation, scoring
+
+#: The results of the places of a round, in their order: the server's end first.
+Measure = Callable[[list[tuple[End, End]], int], Sequence[Observation]]
+
+#: By default: what equal places differ by in one run, as a share, and what a pair lacks of its
+#: peers' rate to be measured again.
+SPREAD = float(Extras.model_fields["peer_spread"].default)
+SLOWER = round(STANDS_OUT * SPREAD, 3)
+
+
+def sweep(measure: Measure, leaf_of: Mapping[End, str], name: Schedule) -> tuple[Evidence, int]:
+    """All that a sweep of this schedule measures, as the verdict has it, and its rounds; as many
+    are added as a partition has by default.
+    """
+    ends = {end.node: end for end in leaf_of}
+    leaves = Leaves({end.node: leaf for end, leaf in leaf_of.items()})
+    settings = Sweep(schedule=name)
+    cases = [PairCase("p", *pair) for pair in pairing.pairs(list(ends), leaves, settings)]
+    listed: list[Observation] = []
+    #: the number of a place of the list -> what is compared with it
+    within: list[object] = []
+    #: the same -> who was measured as like its places
+    added: dict[object, list[tuple[int, Observation]]] = {}
+    number = 0
+    for members in schedule.rounds(cases, settings, leaves):
+        of_round = [cases[place] for place in members]
+        within += [schedule.within(case, leaves) for case in of_round]
+        listed += measure([(ends[case.server], ends[case.client]) for case in of_round], number)
+        number += 1
+    for _ in range(settings.locate_rounds):
+        met = [_met(listed, within, key, added.get(key, ())) for key in dict.fromkeys(within)]
+        again = retest.choose(met, list(ends), leaves.of_node)
+        if not again:
+            break
+        places = [(ends[one.server], ends[one.client]) for one in again]
+        for one, observation in zip(again, measure(places, number), strict=True):
+            added.setdefault(within[one.like], []).append((one.like, observation))
+        number += 1
+    evidence = Evidence(leaf_of, SPREAD / scoring.GOOD, STANDS_OUT * SPREAD, directed=True)
+    evidence.add([*listed, *(o for of_key in added.values() for _, o in of_key)])
+    return evidence, number
+
+
+def _met(
+    listed: Sequence[Observation],
+    within: Sequence[object],
+    key: object,
+    added: Sequence[tuple[int, Observation]],
+) -> list[retest.Met]:
+    """Who met whom under a condition, and whether that was good beside those of the list."""
+    first = [(like, o) for like, o in enumerate(listed) if within[like] == key]
+    bound = retest.bound([o.value for _, o in first], SLOWER)
+    return [
+        retest.Met(like, o.a.node, o.b.node, o.value is not None and o.value >= bound)
+        for like, o in (*first, *added)
+    ]
