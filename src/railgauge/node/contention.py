@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from railgauge.node import processes, stressor
-from railgauge.node.calls import read_sysfs
+from railgauge.node.calls import read_sysfs, start
 from railgauge.node.peer import Peer
 from railgauge.node.way import NoWay, cpus_of, folded
 
@@ -145,13 +145,8 @@ class _Stressors:
 
     def __init__(self, argv: list[str]) -> None:
         try:
-            self._call = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            pipe = subprocess.PIPE
+            self._call = start(argv, None, pipe, pipe, stdin=pipe)
         except OSError as error:
             raise NoWay(f"{argv[0]} cannot be started: {error}") from None
         assert self._call.stdin and self._call.stdout and self._call.stderr
