@@ -193,15 +193,16 @@ def test_any_process_can_be_killed_and_the_lab_comes_back(
 
 def test_up_repairs_what_has_died(command: Command, second: Lab) -> None:
     command("up")
-    second.stop_service("slurmctld")
-    second.stop_service("slurmdbd")
+    for service in ("slurmctld", "slurmdbd", "mariadb"):
+        second.stop_service(service)
     node = second.machine("n2")
     assert node is not None
     node.kill()
     node.wait_until_ended(5)
     answer = command("up")
     assert answer.returncode == 0, answer.stdout
-    assert "starting slurmctld again" in answer.stdout
+    for service in ("slurmctld", "slurmdbd", "mariadb"):
+        assert f"starting {service} again" in answer.stdout
     assert second.on_head("srun", "-w", "n2", "hostname").stdout == "n2\n"
 
 
