@@ -227,6 +227,20 @@ MUTANTS = [
         "tests/unit/node/test_retest.py -k another_condition",
     ),
     Mutant(
+        "a sweep ends with two runs of a node that failed by themselves",
+        "src/railgauge/node/retest.py",
+        "CONVICTING = 3",
+        "CONVICTING = 2",
+        "tests/unit/node/test_retest.py -k by_themselves",
+    ),
+    Mutant(
+        "who is bad beyond its leaf meets nobody at home",
+        "src/railgauge/node/retest.py",
+        "if leaf != suspect and node in met_home:",
+        "if leaf != suspect:",
+        "tests/unit/node/test_retest.py -k measured_at_home_once",
+    ),
+    Mutant(
         "more flows go one way over the uplinks of a leaf",
         "src/railgauge/node/retest.py",
         "serves = balance[one] < 0 or (balance[one] == 0 and number % 2 == 0)",
@@ -2031,8 +2045,8 @@ MUTANTS = [
     Mutant(
         "a bad leaf is measured beside nobody",
         "src/railgauge/node/retest.py",
-        "(beside[: 2 * len(pairs)] if pairs else ())",
-        "()",
+        "*beside[: max(2 * len(pairs), LEAST_PAIRS - len(pairs))]",
+        "",
         "tests/unit/verdict/locating/test_scenarios.py -k slow_within_too",
     ),
     Mutant(

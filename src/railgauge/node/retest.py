@@ -1,7 +1,7 @@
 """Which pairs a sweep measures once more, to tell a bad node from a bad partner or a bad way.
 
 A bad pair says nothing of which of its two nodes is bad. So each node of one that was good with
-nobody meets nodes that were good with others, until it was bad with two of these, and is at fault,
+nobody meets nodes that were good with others, until it was bad with three of these, and is at fault,
 or good with one, and is cleared. Where both nodes are cleared, the pair itself is measured again;
 if it is bad once more, each of them meets others in its part of it, as server or as client: a link
 may be slow one way only. All of them are measured in the same round.
@@ -21,8 +21,13 @@ from typing import Any, NamedTuple
 
 from railgauge.node.counters import PERIOD_S, RESENT
 
-#: A node is at fault if it is bad with this many partners that are good with others.
+#: A node may be at fault if it is bad with this many partners that are good with others.
 PARTNERS = 2
+
+#: It meets others until it was bad with this many. The rounds of a list show each node two partners,
+#: and among hundreds of nodes one has, now and then, two runs that failed by themselves: whoever is
+#: bad with both of its partners meets one more.
+CONVICTING = 3
 
 #: An uplink of a leaf is suspect where so many of its nodes were bad with other leaves, and so much
 #: of all that was bad between leaves is its own.
@@ -198,37 +203,44 @@ def choose(
 
 
 def _at_home(met: Iterable[Met], there: Sequence[str], leaves: Mapping[str, str]) -> list[Again]:
-    """Where what leaves a leaf is bad: its nodes that were never good, each with another one of the
-    leaf. Good there, they are innocent of what is bad beyond.
+    """Nodes that were never good and are bad with other leaves, each with another one of its own
+    leaf: all of a leaf most of whose pairs are bad, and elsewhere who has met nobody at home. Good
+    there, they are innocent of what is bad beyond; bad there, no uplink explains them.
     """
     results = [one for one in met if one.good is not None]
     between = _bad_between(results, leaves)
-    leaf = _suspect_leaf(between, leaves)
-    if not leaf:
-        return []
+    suspect = _suspect_leaf(between, leaves)
     well = {node for one in results if one.good for node in one.ends}
     done = {frozenset(one.ends) for one in results}
+    met_home = {n for o in results if leaves.get(o.server) == leaves.get(o.client) for n in o.ends}
     partners = collections.Counter(n for ends in {frozenset(b.ends) for b in between} for n in ends)
     # Those that are good elsewhere are the better witnesses.
-    here = sorted((n for n in there if leaves.get(n) == leaf), key=lambda node: node not in well)
+    here = sorted((node for node in there if node in leaves), key=lambda node: node not in well)
     pairs: list[Again] = []
     taken: set[str] = set()
     for node in here:
+        leaf = leaves[node]
         if node in well or node in taken or partners[node] < PARTNERS:
             continue
+        if leaf != suspect and node in met_home:
+            continue
         for other in here:
-            if other not in {node, *taken} and frozenset((node, other)) not in done:
+            fits = leaves[other] == leaf and other not in {node, *taken}
+            if fits and frozenset((node, other)) not in done:
                 pairs.append(Again(between[0].like, node, other))
                 taken |= {node, other}
                 break
+    if not pairs:
+        return []
     # Beside pairs of other leaves, or nobody could tell a bad leaf from a bad round.
+    homes = {leaves[node] for node in taken}
     beside = [
         Again(between[0].like, one, other)
         for name in dict.fromkeys(leaves.get(node) for node in there)
-        if name not in (leaf, None)
+        if name is not None and name not in homes
         for one, other in _twos([n for n in there if leaves.get(n) == name and n in well])
     ]
-    return [*pairs, *(beside[: 2 * len(pairs)] if pairs else ())]
+    return [*pairs, *beside[: max(2 * len(pairs), LEAST_PAIRS - len(pairs))]]
 
 
 def _twos(nodes: Sequence[str]) -> Iterable[tuple[str, str]]:
@@ -236,8 +248,15 @@ def _twos(nodes: Sequence[str]) -> Iterable[tuple[str, str]]:
 
 
 def _bad_between(results: Iterable[Met], leaves: Mapping[str, str]) -> list[Met]:
-    """The bad ones of two leaves."""
-    return [o for o in results if not o.good and leaves.get(o.server) != leaves.get(o.client)]
+    """The bad ones of two leaves, but for those of nodes at fault that are bad at home as well: no
+    uplink is suspect for these.
+    """
+    results = list(results)
+    bad = [one for one in results if not one.good]
+    between = [one for one in bad if leaves.get(one.server) != leaves.get(one.client)]
+    at_home = {node for one in set(bad).difference(between) for node in one.ends}
+    explained = at_home & _at_fault(bad, {node for o in results if o.good for node in o.ends})
+    return [one for one in between if explained.isdisjoint(one.ends)]
 
 
 def next_round(
@@ -410,10 +429,10 @@ def _across(
 
 
 def _at_fault(bad: Iterable[Met], well: set[str]) -> set[str]:
-    """Nodes that were bad with enough partners that are good with others."""
+    """Nodes that were bad with enough partners that are good with others to need no more."""
     partners: dict[str, set[str]] = {}
     for one in bad:
         for node in one.ends:
             if one.other(node) in well:
                 partners.setdefault(node, set()).add(one.other(node))
-    return {node for node, met in partners.items() if len(met) >= PARTNERS and node not in well}
+    return {node for node, met in partners.items() if len(met) >= CONVICTING and node not in well}
