@@ -8,6 +8,7 @@ since must never take anybody's jobs.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import shutil
@@ -15,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from railgauge import paths
@@ -350,7 +351,12 @@ def drill(lab: Lab, area: Path, name: str) -> tuple[str, str, float]:
         return verdict, shown, time.monotonic() - started
 
 
-def main(names: list[str]) -> int:
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of them")
+    names = parser.parse_args(words).names
+    if unknown := [name for name in names if name not in DRILLS]:
+        parser.error(f"no drill {', '.join(unknown)}; there are {', '.join(DRILLS)}")
     lab = open_lab()
     was_up = lab.init is not None
     lab.up(nodes=NODES)
