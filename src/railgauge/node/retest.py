@@ -1,10 +1,10 @@
 """Which pairs a sweep measures once more, to tell a bad node from a bad partner or a bad way.
 
 A bad pair says nothing of which of its two nodes is bad. So each node of one that was good with
-nobody meets nodes that were good with others, until it was bad with three of these, and is at fault,
-or good with one, and is cleared. Where both nodes are cleared, the pair itself is measured again;
-if it is bad once more, each of them meets others in its part of it, as server or as client: a link
-may be slow one way only. All of them are measured in the same round.
+nobody meets nodes that were good with others, until it was bad with three of these, and is at
+fault, or good with one, and is cleared. Where both nodes are cleared, the pair itself is measured
+again; if it is bad once more, each of them meets others in its part of it, as server or as client:
+a link may be slow one way only. All of them are measured in the same round.
 
 Where nodes of one leaf are bad now and then with those of others, one of its uplinks may be: which
 flows take it, chance decides, and only more of them tell. So whoever is free meets another leaf.
@@ -24,9 +24,9 @@ from railgauge.node.counters import PERIOD_S, RESENT
 #: A node may be at fault if it is bad with this many partners that are good with others.
 PARTNERS = 2
 
-#: It meets others until it was bad with this many. The rounds of a list show each node two partners,
-#: and among hundreds of nodes one has, now and then, two runs that failed by themselves: whoever is
-#: bad with both of its partners meets one more.
+#: It meets others until it was bad with this many. The rounds of a list show each node two
+#: partners, and among hundreds of nodes one has, now and then, two runs that failed by themselves:
+#: whoever is bad with both of its partners meets one more.
 CONVICTING = 3
 
 #: An uplink of a leaf is suspect where so many of its nodes were bad with other leaves, and so much

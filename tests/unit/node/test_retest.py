@@ -281,7 +281,7 @@ def test_a_node_that_was_never_good_beyond_its_leaf_is_measured_at_home() -> Non
 
 
 def test_who_is_bad_with_all_of_other_leaves_is_measured_at_home_once() -> None:
-    """By `cover` it meets nobody of its leaf, and bad with others alone, it may have a bad uplink."""
+    """By `cover` it meets nobody of its leaf; bad with others alone, it may have a bad uplink."""
     leaves = in_fours(16)
     met = across([(4, 0), (8, 0), (12, 0)])
     home, *beside = asked(met, leaves)
