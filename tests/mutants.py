@@ -44,6 +44,7 @@ _ATTEMPTS = "src/railgauge/verdict/attempts.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _RULES = "tests/unit/verdict/test_rules.py"
+_SILENT_LEAVES = "tests/unit/verdict/test_silent_leaves.py"
 _GATE = "tests/unit/gate"
 _PATROL = "tests/unit/patrol"
 _PAGE = "tests/unit/report/test_page.py"
@@ -197,6 +198,48 @@ MUTANTS = [
         "count if self._apart else 1",
         "count",
         "tests/unit/checks/test_fabric.py -k failed_or_not",
+    ),
+    Mutant(
+        "a leaf with a node that answers is named for the others' silence",
+        "src/railgauge/verdict/locate.py",
+        "if nodes <= set(silent)}",
+        "if nodes & set(silent)}",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "a leaf is named for the silence of a single node",
+        "src/railgauge/verdict/locate.py",
+        "_SILENT_LEAF = 2",
+        "_SILENT_LEAF = 1",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "leaves are named where nobody answers",
+        "src/railgauge/verdict/locate.py",
+        "if len(dark) == len(members):",
+        "if False:",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "a silent leaf is named beside a node that answers and may be its own",
+        "src/railgauge/verdict/locate.py",
+        "if any(node not in silent and node not in leaf_of for node in nodes):",
+        "if False:",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "nodes of a silent leaf are not held",
+        "src/railgauge/verdict/locating/suspects.py",
+        'return self.kind in ("node", "rail") or (self.kind == "leaf" and bool(self.own_reason))',
+        'return self.kind in ("node", "rail")',
+        f"{_SILENT_LEAVES} -k gate",
+    ),
+    Mutant(
+        "a node that passed before its leaf went silent is passing",
+        "src/railgauge/verdict/answer.py",
+        'if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")',
+        'if suspect.kind not in ("leaf", "uplink")',
+        f"{_SILENT_LEAVES} -k passed_before",
     ),
     _locate(
         "a node's own low results say how often they come by themselves",
