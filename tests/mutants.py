@@ -2433,8 +2433,8 @@ MUTANTS = [
     Mutant(
         "nodes that are not confirmed fail",
         "src/railgauge/verdict/locating/suspects.py",
-        'return self.nodes if self.confirmed and self.kind in ("node", "rail") else ()',
-        'return self.nodes if self.kind in ("node", "rail") else ()',
+        "return self.nodes if self.confirmed and self.accuses_nodes else ()",
+        "return self.nodes if self.accuses_nodes else ()",
         "tests/unit/cli/test_locate.py -k only_confirmed_nodes",
     ),
     Mutant(
