@@ -86,7 +86,7 @@ def _meanings(model: type[pydantic.BaseModel]) -> dict[str, str]:
     """Field -> what stands in quotes below it, of a model and those that it is made from.
 
     Pydantic can do so (`use_attribute_docstrings`), and then reads the source of every model
-    whenever a command starts: two fifths of their import.
+    whenever a command starts.
     """
     meanings = {}
     for of in reversed(model.__mro__):
