@@ -1771,15 +1771,15 @@ MUTANTS = [
     ),
     Mutant(
         "an update begins before its journal is written",
-        "src/railgauge/gate/update.py",
-        "    if sys.stdin.buffer.read() != _BEGIN:\n",
+        "src/railgauge/gate/installer.py",
+        "    if sys.stdin.buffer.read() != BEGIN:\n",
         '    if sys.stdin.buffer.read() == b"no":\n',
         f"{_GATE}/test_update.py -k journal",
     ),
     Mutant(
         "an earlier update that did not begin says it of the one that runs",
         "src/railgauge/gate/update.py",
-        "    if _not_begun(roll.end_file, update.pid).exists():",
+        "    if not_begun(roll.end_file, update.pid).exists():",
         '    if list(roll.end_file.parent.glob("*.not-begun")):',
         f"{_GATE}/test_update.py -k before_the_word",
     ),
