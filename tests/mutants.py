@@ -1821,7 +1821,7 @@ MUTANTS = [
     Mutant(
         "a damaged journal is settled while its update runs",
         "src/railgauge/gate/roll.py",
-        'if processes.running("railgauge.gate.update", str(log.with_suffix(".end"))):',
+        'if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):',
         "if False:",
         f"{_GATE}/test_lost_rolls.py -k runs_here",
     ),

@@ -280,7 +280,7 @@ def _require_known(system: str, no_more: bool) -> None:
         if stuck and not (lost.damaged and no_more):
             raise stuck
         for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
-            if processes.running("railgauge.gate.update", str(log.with_suffix(".end"))):
+            if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):
                 raise RailgaugeError(
                     f"the update of {lost.words} still runs: its log {log}",
                     next_step="wait for its end; then the same command again",

@@ -29,6 +29,9 @@ from railgauge.gate.journal import Roll, Update
 from railgauge.hooks import Say
 from railgauge.processes import Process
 
+#: What runs the command, by its name on the command line.
+PROGRAM = "railgauge.gate.installer"
+
 _POLL_S = 0.2
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -64,7 +67,7 @@ def start(roll: Roll) -> None:
         log = roll.log_file.open("wb")
     except OSError as error:
         raise EnvironmentProblem(f"{roll.log_file}: {error.strerror}; nothing was begun") from None
-    program = [sys.executable, "-m", "railgauge.gate.installer", str(roll.end_file), line]
+    program = [sys.executable, "-m", PROGRAM, str(roll.end_file), line]
     with log:
         process = subprocess.Popen(
             program,

@@ -13,7 +13,7 @@ import pytest
 from railgauge import processes
 from railgauge.cluster import store
 from railgauge.errors import RailgaugeError
-from railgauge.gate import journal, partners, roll
+from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.journal import Roll
 from railgauge.node import gate as node_gate
 
@@ -192,7 +192,7 @@ def running(damaged: Path) -> Iterator[None]:
     """The update itself lives on, on this host."""
     end = damaged.with_suffix(".3.end")
     end.with_suffix(".log").touch()
-    program = [sys.executable, "-m", "railgauge.gate.update", str(end), "true"]
+    program = [sys.executable, "-m", update.PROGRAM, str(end), "true"]
     with subprocess.Popen(program, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert processes.running(*program[1:4])
