@@ -44,6 +44,7 @@ _ATTEMPTS = "src/railgauge/verdict/attempts.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _RULES = "tests/unit/verdict/test_rules.py"
+_SILENT_LEAVES = "tests/unit/verdict/test_silent_leaves.py"
 _GATE = "tests/unit/gate"
 _PATROL = "tests/unit/patrol"
 _PAGE = "tests/unit/report/test_page.py"
@@ -139,7 +140,7 @@ MUTANTS = [
         "who keeps stressors outlives its side",
         "src/railgauge/node/stressor.py",
         "        if not data:\n            return\n",
-        "        if not data:\n            yield LOOK\n            return\n",
+        "        if not data:\n            time.sleep(900)\n            return\n",
         "tests/unit/node/test_contention.py -k end_with_the_input",
     ),
     Mutant(
@@ -197,6 +198,48 @@ MUTANTS = [
         "count if self._apart else 1",
         "count",
         "tests/unit/checks/test_fabric.py -k failed_or_not",
+    ),
+    Mutant(
+        "a leaf with a node that answers is named for the others' silence",
+        "src/railgauge/verdict/locate.py",
+        "if nodes <= set(silent)}",
+        "if nodes & set(silent)}",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "a leaf is named for the silence of a single node",
+        "src/railgauge/verdict/locate.py",
+        "_SILENT_LEAF = 2",
+        "_SILENT_LEAF = 1",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "leaves are named where nobody answers",
+        "src/railgauge/verdict/locate.py",
+        "if len(dark) == len(members):",
+        "if False:",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "a silent leaf is named beside a node that answers and may be its own",
+        "src/railgauge/verdict/locate.py",
+        "if any(node not in silent and node not in leaf_of for node in nodes):",
+        "if False:",
+        _SILENT_LEAVES,
+    ),
+    Mutant(
+        "nodes of a silent leaf are not held",
+        "src/railgauge/verdict/locating/suspects.py",
+        'return self.kind in ("node", "rail") or (self.kind == "leaf" and bool(self.own_reason))',
+        'return self.kind in ("node", "rail")',
+        f"{_SILENT_LEAVES} -k gate",
+    ),
+    Mutant(
+        "a node that passed before its leaf went silent is passing",
+        "src/railgauge/verdict/answer.py",
+        'if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")',
+        'if suspect.kind not in ("leaf", "uplink")',
+        f"{_SILENT_LEAVES} -k passed_before",
     ),
     _locate(
         "a node's own low results say how often they come by themselves",
@@ -1728,15 +1771,15 @@ MUTANTS = [
     ),
     Mutant(
         "an update begins before its journal is written",
-        "src/railgauge/gate/update.py",
-        "    if sys.stdin.buffer.read() != _BEGIN:\n",
+        "src/railgauge/gate/installer.py",
+        "    if sys.stdin.buffer.read() != BEGIN:\n",
         '    if sys.stdin.buffer.read() == b"no":\n',
         f"{_GATE}/test_update.py -k journal",
     ),
     Mutant(
         "an earlier update that did not begin says it of the one that runs",
         "src/railgauge/gate/update.py",
-        "    if _not_begun(roll.end_file, update.pid).exists():",
+        "    if not_begun(roll.end_file, update.pid).exists():",
         '    if list(roll.end_file.parent.glob("*.not-begun")):',
         f"{_GATE}/test_update.py -k before_the_word",
     ),
@@ -1746,6 +1789,41 @@ MUTANTS = [
         "updating = {} if despite_updates else journal.in_update(system, known)",
         "updating: dict[str, str] = {}",
         f"{_GATE}/test_update.py -k in_update",
+    ),
+    Mutant(
+        "a rolling update whose journal is damaged counts as none",
+        "src/railgauge/gate/journal.py",
+        "for name in states if lost.nodes is None else lost.nodes:",
+        "for name in ():",
+        f"{_GATE}/test_lost_rolls.py",
+    ),
+    Mutant(
+        "a folder of journals that cannot be listed counts as no rolling update",
+        "src/railgauge/gate/journal.py",
+        "return [], [Lost(folder, error.strerror or str(error), damaged=False)]",
+        "return [], []",
+        f"{_GATE}/test_lost_rolls.py -k cannot_be_read",
+    ),
+    Mutant(
+        "a run sets the damaged journal of a rolling update aside, and nothing tells of it then",
+        "src/railgauge/gate/run.py",
+        "    if lost in journal.lost_rolls(system):\n        return\n",
+        "",
+        f"{_GATE}/test_lost_rolls.py -k a_run_tests",
+    ),
+    Mutant(
+        "a rolling update goes on beside one whose nodes nobody knows",
+        "src/railgauge/cli/gate.py",
+        "    stuck = roll.unknown(system)\n",
+        "    stuck: roll.StuckError | None = None\n",
+        f"{_GATE}/test_lost_rolls.py -k no_other",
+    ),
+    Mutant(
+        "a damaged journal is settled while its update runs",
+        "src/railgauge/gate/roll.py",
+        'if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):',
+        "if False:",
+        f"{_GATE}/test_lost_rolls.py -k runs_here",
     ),
     Mutant(
         "a node in update that came back is lent as a partner",
@@ -2369,8 +2447,8 @@ MUTANTS = [
     Mutant(
         "nodes that are not confirmed fail",
         "src/railgauge/verdict/locating/suspects.py",
-        'return self.nodes if self.confirmed and self.kind in ("node", "rail") else ()',
-        'return self.nodes if self.kind in ("node", "rail") else ()',
+        "return self.nodes if self.confirmed and self.accuses_nodes else ()",
+        "return self.nodes if self.accuses_nodes else ()",
         "tests/unit/cli/test_locate.py -k only_confirmed_nodes",
     ),
     Mutant(

@@ -19,10 +19,10 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 class Strict(pydantic.BaseModel):
     """A model that knows all its fields: a misspelt key is an error, not a default.
 
-    What stands in quotes below a field is its description.
+    What stands in quotes below a field is its description in documents (`site/schema.py`).
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
 def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:

@@ -51,8 +51,7 @@ _COVER = ("--schedule", "cover")
 @dataclasses.dataclass(frozen=True)
 class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
-    node names, `leaf1`, or of two nodes that nobody can tell apart their pair. Of a leaf that is
-    down these are its nodes: none of them answers Slurm, so there is no result. `lossy_port` is a
+    node names, `leaf1`, or of two nodes that nobody can tell apart their pair. `lossy_port` is a
     VM's interface of which the switch loses one packet in twenty, where the node cannot see it.
     `uplink` is the one that must be named where its leaf is guilty: by the switches' counters, and
     without them no further than to the leaf. A spine is named by these counters alone.
@@ -97,7 +96,7 @@ DRILLS = {
         uplink="spine2",
     ),
     "uplinks-of-three": _uplinks(_THREE_LEAVES),
-    "leaf-down": Drill(("leaf-down leaf2",), frozenset({"n9", "n10", "n11", "n12"}), _FOUR_LEAVES),
+    "leaf-down": Drill(("leaf-down leaf2",), frozenset({"leaf2"}), _FOUR_LEAVES),
     "uplink-and-node": Drill(
         ("uplink-rate leaf1:spine2 0.002", "rate n18 0.03"),
         frozenset({"leaf1", "n18"}),

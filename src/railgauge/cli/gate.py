@@ -196,7 +196,7 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
     if updating:
         raise RailgaugeError(
             f"{hostlist.fold(updating)}: in an update, so nothing was adopted of them",
-            next_step=journal.once_done(updating),
+            next_step=journal.once_done(system, updating),
         )
 
 
@@ -397,8 +397,9 @@ def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool, 
                 roll.next_batch(rolling)
             raise
         ended.append(broken)
-    stuck: roll.StuckError | None = None
-    if rolling is not None:
+    # Without a journal of one it is not known who is healthy enough to be a partner.
+    stuck = roll.unknown(system)
+    if rolling is not None and stuck is None:
         rolling.despite_reservations |= despite_reservations
         try:
             ended += roll.finish_batch(rolling, command, say)
@@ -547,12 +548,13 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
 @gate.command("update-done")
 @options("These nodes, on which an update was being installed.")
-@click.option("--no-more", is_flag=True, help="Drop the batches that have not begun.")
+@click.option("--no-more", is_flag=True, help="No others: drop what has not begun.")
 def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
     """Say that the update of these nodes is done: the next `gate run` tests them.
 
     For an update that failed and was mended, or whose end nobody knows (the login node went down
-    with it, or it was killed). What was said, when and by whom stays in the journal.
+    with it, or it was killed). What was said, when and by whom stays in the journal. Where that is
+    damaged, --no-more is the word that no node is in the update but --nodes.
     """
     chosen = enter(system)
     from railgauge.cluster import rights
@@ -574,7 +576,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
                 f"{hostlist.fold(others)}: no update is known of it",
                 next_step="railgauge gate status",
             )
-        roll.require_ended(chosen, wanted)
+        roll.require_ended(chosen, wanted, no_more)
         for name in wanted:
             click.echo(f"{name}: {updating[name]}" + ("" if act else ": would be taken as done"))
         if idle := hostlist.fold(roll.not_begun(chosen, wanted)):
@@ -593,3 +595,5 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )
+        for path in roll.set_aside_lost(chosen):
+            click.echo(f"damaged journal set aside as {path}")

@@ -1,6 +1,8 @@
 """The journals of gate runs and of rolling updates: what broke off goes on from them.
 
-A journal that cannot be read concerns the nodes of its own run; `lost` lists such.
+A journal that cannot be read concerns the nodes of its own run; `lost` lists such. On which nodes
+a rolling update without a journal is being written nobody but a person knows: until their word all
+that may be among them count as in update.
 """
 
 from __future__ import annotations
@@ -169,12 +171,31 @@ def _path(system: str, kind: str, identifier: str) -> Path:
 @dataclasses.dataclass(frozen=True)
 class Lost:
     """A journal that cannot be read, and why; one that is not `damaged` may be readable later, or
-    by somebody else.
+    by somebody else. `nodes` are those on which the update of a rolling update may be written: none
+    of one that has ended, None where it does not say.
     """
 
     path: Path
     why: str
     damaged: bool = True
+    nodes: tuple[str, ...] | None = None
+
+    @property
+    def words(self) -> str:
+        if self.damaged:
+            return f"journal {self.path} is damaged ({self.why})"
+        return f"journal {self.path} cannot be read: {self.why}"
+
+    @property
+    def next_step(self) -> str:
+        if not self.damaged:
+            return f"ls -l {self.path}; then the same command again"
+        if self.path.parent.name == "runs" or self.nodes == ():
+            return "railgauge gate run --act"
+        return (
+            "once you know on which nodes its update was installed, and that it is done: railgauge "
+            "gate update-done --no-more --nodes THEM --act; where on none, without --nodes"
+        )
 
     @property
     def reservations(self) -> tuple[str, str]:
@@ -188,15 +209,41 @@ class Lost:
         return target
 
 
+class _Extent(pydantic.BaseModel):
+    """What a damaged journal may still say of its rolling update."""
+
+    nodes: tuple[str, ...]
+    ended: str | None
+
+
+def _extent(content: bytes) -> tuple[str, ...] | None:
+    """The nodes on which the update of a damaged journal may be written; None for all."""
+    try:
+        extent = _Extent.model_validate_json(content)
+    except pydantic.ValidationError:
+        return None
+    return extent.nodes if extent.ended is None else ()
+
+
 def _read(system: str, kind: str) -> tuple[list[Any], list[Lost]]:
+    folder = store.folder(system) / kind
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [Lost(folder, error.strerror or str(error), damaged=False)]
     documents, lost = [], []
-    for path in sorted((store.folder(system) / kind).glob("*.json")):
+    for path in paths:
         try:
-            documents.append(_SCHEMAS[kind].validate_json(path.read_bytes()))
-        except pydantic.ValidationError as error:
-            lost.append(Lost(path, store.first_error(error)))
+            content = path.read_bytes()
         except OSError as error:
             lost.append(Lost(path, error.strerror or str(error), damaged=False))
+            continue
+        try:
+            documents.append(_SCHEMAS[kind].validate_json(content))
+        except pydantic.ValidationError as error:
+            lost.append(Lost(path, store.first_error(error), nodes=_extent(content)))
     return documents, lost
 
 
@@ -208,6 +255,11 @@ def runs(system: str) -> list[Run]:
 def lost(system: str) -> list[Lost]:
     """The journals that cannot be read."""
     return _read(system, "runs")[1] + _read(system, "rolls")[1]
+
+
+def lost_rolls(system: str) -> list[Lost]:
+    """The journals of rolling updates that cannot be read, and do not say that they have ended."""
+    return [lost for lost in _read(system, "rolls")[1] if lost.nodes != ()]
 
 
 def unended(system: str) -> Run | None:
@@ -224,7 +276,8 @@ def in_update(system: str, states: Mapping[str, SlurmNode]) -> dict[str, str]:
     """The nodes on which an update may still be written, and what is known of it.
 
     By the journal or by the node's own reason: one of them is enough. An update may restart its
-    node, after which Slurm has it in service again.
+    node, after which Slurm has it in service again. A journal that cannot be read rules it out of
+    no node that may be its own, of `states` all where it names none.
     """
     roll = rolling(system)
     updating = {}
@@ -234,13 +287,19 @@ def in_update(system: str, states: Mapping[str, SlurmNode]) -> dict[str, str]:
         words = node.reason.removeprefix(OURS)
         if node.ours and words.split()[:1] in ([UPDATE], [f"{UPDATE},"]):
             updating.setdefault(name, f"drained for an update: {words}")
+    for lost in lost_rolls(system):
+        for name in states if lost.nodes is None else lost.nodes:
+            updating.setdefault(name, f"not known whether it is in an update: {lost.words}")
     return updating
 
 
-def once_done(nodes: Iterable[str]) -> str:
+def once_done(system: str, nodes: Iterable[str]) -> str:
     """What to type of nodes in an update, once a person knows that it is done."""
+    for lost in lost_rolls(system):
+        return f"railgauge gate status; {lost.next_step}"
     return (
-        "railgauge gate status; once you know that it is done: railgauge gate update-done "
+        "railgauge gate status; a process that runs is waited for by railgauge gate run --act; "
+        "once you know that it is done: railgauge gate update-done "
         f"--nodes {hostlist.fold(nodes)} --act"
     )
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from railgauge import hostlist
+from railgauge import hostlist, processes
 from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, update
@@ -45,6 +46,8 @@ def begin(
 
     RailgaugeError where there is one already, or where a node is somebody else's.
     """
+    if (stuck := unknown(system)) is not None:
+        raise stuck
     unended = journal.rolling(system)
     if unended is not None:
         raise RailgaugeError(
@@ -56,7 +59,7 @@ def begin(
     states = slurm_nodes.show(run.all_nodes(system))
     for name, why in journal.in_update(system, states).items():
         if name in nodes:
-            raise RailgaugeError(f"{name}: {why}", next_step=journal.once_done([name]))
+            raise RailgaugeError(f"{name}: {why}", next_step=journal.once_done(system, [name]))
     _require_free([states[name] for name in nodes], despite_reservations)
     roll = Roll(
         id=journal.new_id(),
@@ -256,8 +259,44 @@ def _require_drained(roll: Roll) -> None:
         )
 
 
-def require_ended(system: str, nodes: Sequence[str]) -> None:
-    """RailgaugeError where the update of one of these nodes still runs."""
+def unknown(system: str) -> StuckError | None:
+    """What is to be said where a rolling update has no journal that can be read."""
+    for lost in journal.lost_rolls(system):
+        nodes = "any node" if lost.nodes is None else hostlist.fold(lost.nodes)
+        return StuckError(
+            f"{lost.words}; expected that of a rolling update: its update may be written on {nodes}"
+            ", so none of them is tested, lent as a partner or returned",
+            next_step=lost.next_step,
+        )
+    return None
+
+
+def _require_known(system: str, no_more: bool) -> None:
+    """RailgaugeError where a rolling update has no journal, unless a person has said that no more
+    nodes are in it, and its update does not run on this host.
+    """
+    stuck = unknown(system)
+    for lost in journal.lost_rolls(system):
+        if stuck and not (lost.damaged and no_more):
+            raise stuck
+        for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
+            if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):
+                raise RailgaugeError(
+                    f"the update of {lost.words} still runs: its log {log}",
+                    next_step="wait for its end; then the same command again",
+                )
+
+
+def set_aside_lost(system: str) -> list[Path]:
+    """Set the damaged journals of rolling updates aside, on an operator's word; where they are."""
+    return [lost.set_aside() for lost in journal.lost_rolls(system) if lost.damaged]
+
+
+def require_ended(system: str, nodes: Sequence[str], no_more: bool) -> None:
+    """RailgaugeError where the update of one of these nodes still runs, or may run on others than
+    a person has named.
+    """
+    _require_known(system, no_more)
     roll = journal.rolling(system)
     if roll is None or roll.phase != "update" or not set(nodes) & set(roll.batch):
         return

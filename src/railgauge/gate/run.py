@@ -73,16 +73,13 @@ def candidates(
     }
     if nodes is not None and barred:
         name, why = sorted(barred.items())[0]
-        raise RailgaugeError(f"{name}: {why}", next_step=_next_step(name, name in updating))
+        raise RailgaugeError(f"{name}: {why}", next_step=_next_step(system, name, updating))
     return Held({name: known[name] for name in wanted if name not in barred}, barred)
 
 
-def _next_step(node: str, updating: bool) -> str:
-    if updating:
-        return (
-            "railgauge gate status; a process that runs is waited for by railgauge gate run "
-            f"--act; once you know that it is done: railgauge gate update-done --nodes {node} --act"
-        )
+def _next_step(system: str, node: str, updating: Collection[str]) -> str:
+    if node in updating:
+        return journal.once_done(system, [node])
     return (
         f"squeue -w {node}; scontrol show reservation; then the same command again, or in "
         "somebody's reservation with their leave: --despite-reservations"
@@ -190,29 +187,26 @@ def _unreserve(run: Run) -> None:
 def recover(system: str, lost: Lost, say: Say) -> None:
     """Take back the nodes of a run whose journal is lost: drain them, to be tested as any other.
 
+    Of a rolling update that may not have ended a person says which they are (roll.unknown).
     EnvironmentProblem for one whose content may be as good as ever: nothing is decided without it.
     """
     if not lost.damaged:
-        raise EnvironmentProblem(
-            f"journal {lost.path} cannot be read: {lost.why}",
-            next_step=f"ls -l {lost.path}; then the same command again",
-        )
+        raise EnvironmentProblem(lost.words, next_step=lost.next_step)
+    if lost in journal.lost_rolls(system):
+        return
     reserved = {
         name: nodes
         for name in lost.reservations
         if (nodes := reservations.nodes_of(name)) is not None
     }
-    words = f"journal {lost.path} is damaged ({lost.why})"
     if reserved:
         # Without the reservation of the untested nodes it is not known which they are.
         nodes = next(iter(reserved.values()))
-        say(f"{words}; draining what its run had reserved: {hostlist.fold(nodes)}")
+        say(f"{lost.words}; draining what its run had reserved: {hostlist.fold(nodes)}")
         slurm_nodes.drain(nodes, f"gate run {lost.path.stem} lost its journal")
         for name in reserved:
             reservations.unreserve(name)
-    if lost.path.parent.name == "rolls":
-        words += ", and the batches that its rolling update has not begun are not known any more"
-    say(f"{words}; set aside as {lost.set_aside()}")
+    say(f"{lost.words}; set aside as {lost.set_aside()}")
 
 
 # --- the steps, in their order -------------------------------------------------------------------

@@ -111,7 +111,7 @@ def _unended(system: str) -> Iterator[str]:
             yield f"  not begun: {hostlist.fold(roll.waiting)}"
         yield "  next: if nobody runs it, railgauge gate run --act goes on with it"
     for lost in journal.lost(system):
-        yield f"{lost.path}: damaged: {lost.why}\n  next: railgauge gate run --act"
+        yield f"{lost.words}\n  next: {lost.next_step}"
 
 
 def _accepted(system: str, node: str) -> tuple[str, str | None]:

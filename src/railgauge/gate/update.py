@@ -1,11 +1,9 @@
 """The update of a batch: a process that outlives whoever started it, and leaves how it ended.
 
-    python -m railgauge.gate.update END_FILE COMMAND
-
-`start` writes the journal before the command begins; this program begins it at the word of
-`start`, waits, and writes END_FILE. It has a session of its own: neither a Ctrl-C nor a hang-up of
-the terminal ends an update in the middle. What it prints goes into a file, for a terminal or a
-pipe may be gone before it ends.
+`start` writes the journal before the command begins; the process (`railgauge.gate.installer`)
+begins it at the word of `start`, waits, and writes the roll's end file. It has a session of its
+own: neither a Ctrl-C nor a hang-up of the terminal ends an update in the middle. What it prints
+goes into a file, for a terminal or a pipe may be gone before it ends.
 """
 
 from __future__ import annotations
@@ -26,13 +24,15 @@ from typing import Any, Literal
 from railgauge import hostlist
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem
+from railgauge.gate.installer import BEGIN, not_begun
 from railgauge.gate.journal import Roll, Update
 from railgauge.hooks import Say
-from railgauge.node.calls import write_whole
 from railgauge.processes import Process
 
+#: What runs the command, by its name on the command line.
+PROGRAM = "railgauge.gate.installer"
+
 _POLL_S = 0.2
-_BEGIN = b"begin"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -67,7 +67,7 @@ def start(roll: Roll) -> None:
         log = roll.log_file.open("wb")
     except OSError as error:
         raise EnvironmentProblem(f"{roll.log_file}: {error.strerror}; nothing was begun") from None
-    program = [sys.executable, "-m", "railgauge.gate.update", str(roll.end_file), line]
+    program = [sys.executable, "-m", PROGRAM, str(roll.end_file), line]
     with log:
         process = subprocess.Popen(
             program,
@@ -82,7 +82,7 @@ def start(roll: Roll) -> None:
         ours = Process.of(process.pid)
         if ours is None:
             raise EnvironmentProblem(f"`{' '.join(program)}` ended at once: {roll.log_file}")
-        _not_begun(roll.end_file, ours.pid).unlink(missing_ok=True)  # of one with the same number
+        not_begun(roll.end_file, ours.pid).unlink(missing_ok=True)  # of one with the same number
         roll.phase = "update"
         roll.update = Update(
             socket.gethostname(), boot_id(), ours.pid, ours.start_ticks, store.now(), line
@@ -95,7 +95,7 @@ def start(roll: Roll) -> None:
         # If it is gone already it has left no end, and its state is unknown. Killed before the word
         # this process leaves one that has not begun.
         with contextlib.suppress(BrokenPipeError):
-            os.write(process.stdin.fileno(), _BEGIN)
+            os.write(process.stdin.fileno(), BEGIN)
 
 
 def state(roll: Roll) -> State:
@@ -116,7 +116,7 @@ def state(roll: Roll) -> State:
         code = end["exit_code"]
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         return State("ended", f"ended with {ending}: {process_words}", code)
-    if _not_begun(roll.end_file, update.pid).exists():
+    if not_begun(roll.end_file, update.pid).exists():
         return State("not begun", f"has not begun, as who started it was killed: {process_words}")
     if alive:
         return State("running", process_words)
@@ -132,11 +132,6 @@ def _end(path: Path) -> dict[str, Any] | None:
         return {"exit_code": int(document["exit_code"])}
     except (OSError, ValueError, LookupError, TypeError):
         return None
-
-
-def _not_begun(end_file: Path, pid: int) -> Path:
-    """What a process leaves that begins nothing; of its own, as it may end after the next began."""
-    return end_file.with_suffix(f".{pid}.not-begun")
 
 
 def wait(roll: Roll, say: Say) -> State:
@@ -187,19 +182,3 @@ def last_words(roll: Roll) -> str:
     except OSError:
         return ""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-
-def _main(end_file: Path, line: str) -> int:
-    if sys.stdin.buffer.read() != _BEGIN:
-        _not_begun(end_file, os.getpid()).touch()
-        return 0
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
-        # For the command to end by, with this one left to say so: a handler is not inherited.
-        signal.signal(number, lambda *_: None)
-    code = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, check=False).returncode
-    write_whole(str(end_file), {"exit_code": code, "ended": store.now()})
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(_main(Path(sys.argv[1]), sys.argv[2]))

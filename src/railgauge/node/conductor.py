@@ -26,6 +26,7 @@ from pathlib import Path
 from railgauge.node import job, raw, startup, sweep
 from railgauge.node.calls import node_name
 from railgauge.node.limits import LimitProblem, raise_open_files
+from railgauge.slurm.nodes import fold
 
 #: Open files besides a connection for each node: strangers, and the sweep's own files.
 _FILES = 600
@@ -41,7 +42,7 @@ _UNREACHED = re.compile(rb"Task launch for \S+ failed on node (?P<node>\S+): (?P
 def launch_argv(orders: sweep.Sweep, file: str, nodes: Sequence[str]) -> list[str]:
     """The srun that starts an agent on each node, one that goes on whatever becomes of some."""
     count, source = len(nodes), Path(__file__).resolve().parents[2]
-    some = [f"--nodelist={job.fold(nodes)}"] if count < len(orders.nodes) else []
+    some = [f"--nodelist={fold(nodes)}"] if count < len(orders.nodes) else []
     return [
         *("srun", "--no-kill", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
         *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all"),

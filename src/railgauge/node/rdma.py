@@ -6,6 +6,7 @@ Files and their meaning: Linux, Documentation/ABI/stable/sysfs-class-infiniband.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import resource
@@ -93,11 +94,12 @@ def int_of(path: Path) -> int:
         raise Unknown(f"{path}: found {text!r}, expected a whole number") from None
 
 
-def natural(name: str) -> list[Any]:
+@functools.lru_cache(maxsize=65_536)
+def natural(name: str) -> tuple[Any, ...]:
     """Sort key that puts mlx5_2 before mlx5_10."""
     parts = re.split("([0-9]+)", name)
     # Text and numbers alternate, so that equal places compare.
-    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
 
 
 def listed(folder: Path) -> list[str]:

@@ -98,6 +98,8 @@ def _witness(witness: Witness) -> str:
     where = "" if witness.round is None else f", round {witness.round}"
     if witness.says == "counter":
         return f"counts errors: {witness.a} with {witness.b}{where}"
+    if not witness.b:
+        return f"{witness.says}: {witness.a}{where}: no answer"
     value = "failed" if witness.value is None else f"{witness.value:.4g}"
     if witness.value is not None and witness.expected:
         share = witness.value / witness.expected - 1

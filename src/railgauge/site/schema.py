@@ -5,10 +5,16 @@ The part of a document below MARK is made here; what stands above is written by 
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import json
+import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import pydantic
 
 from railgauge import paths
 from railgauge.model.measurement import METRICS
@@ -51,8 +57,50 @@ def _metrics() -> str:
 
 def _fields() -> str:
     """A section for the system and for each thing within it, by the path of its field."""
-    schema = System.model_json_schema()
+    schema = _described(System.model_json_schema())
     return "\n".join(_Sections(schema["$defs"]).of("a system", "", schema))
+
+
+def _described(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema, each field with what stands in quotes below it in the source."""
+    definitions = {System.__name__: schema, **schema["$defs"]}
+    for model in dict.fromkeys(_models(System)):
+        fields = definitions[model.__name__]["properties"]
+        for name, words in _meanings(model).items():
+            if name in fields:
+                fields[name].setdefault("description", words)
+    return schema
+
+
+def _models(kind: Any) -> Iterator[type[pydantic.BaseModel]]:
+    """A model and those of its fields."""
+    if isinstance(kind, type) and issubclass(kind, pydantic.BaseModel):
+        yield kind
+        for field in kind.model_fields.values():
+            yield from _models(field.annotation)
+    for part in typing.get_args(kind):
+        yield from _models(part)
+
+
+def _meanings(model: type[pydantic.BaseModel]) -> dict[str, str]:
+    """Field -> what stands in quotes below it, of a model and those that it is made from.
+
+    Pydantic can do so (`use_attribute_docstrings`), and then reads the source of every model
+    whenever a command starts.
+    """
+    meanings = {}
+    for of in reversed(model.__mro__):
+        if of.__module__.startswith("railgauge."):
+            (made,) = ast.parse(inspect.getsource(of)).body
+            assert isinstance(made, ast.ClassDef)
+            for field, below in itertools.pairwise(made.body):
+                match field, below:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(words))),
+                    ):
+                        meanings[name] = inspect.cleandoc(words)
+    return meanings
 
 
 class _Sections:

@@ -9,7 +9,7 @@ import datetime
 import functools
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from railgauge.slurm import client
 from railgauge.slurm.client import SlurmProblem
@@ -25,6 +25,13 @@ REGISTERED_S = 30
 
 #: Longest reason: Slurm cuts nothing, but `sinfo -R` gets hard to read.
 _LONGEST_REASON = 160
+
+#: The longest host list that is given to a command, in bytes: Linux takes no argument of more than
+#: 128 KiB (MAX_ARG_STRLEN, execve(2)).
+_LONGEST_LIST = 100_000
+
+#: A name with a number that a range of a host list can hold.
+_NUMBERED = re.compile("(.*?)([0-9]{1,9})", re.DOTALL)
 
 _NOT_FOUND = re.compile(r"^(?:.*: )?Node (\S+) not found$", re.MULTILINE)
 
@@ -212,6 +219,50 @@ def _moment(text: str) -> datetime.datetime | None:
         return None
 
 
+def fold(names: Iterable[str]) -> str:
+    """A host list of the names in their order, those that follow on one another as a range: n1, n2,
+    n3, n9, n10 are `n[1-3],n9,n10`.
+
+    Linux takes no argument and no variable of more than 128 KiB (MAX_ARG_STRLEN, execve(2)), which
+    the names of some thousand nodes exceed.
+    """
+    #: what stands before the numbers, the first of them, and the last
+    runs: list[tuple[str, str, str]] = []
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        prefix, number = match.groups() if match else (name, "")
+        if runs and number and _follows(runs[-1], prefix, number):
+            runs[-1] = (prefix, runs[-1][1], number)
+        else:
+            runs.append((prefix, number, number))
+    return ",".join(
+        f"{prefix}[{first}-{last}]" if first != last else f"{prefix}{first}"
+        for prefix, first, last in runs
+    )
+
+
+def _follows(run: tuple[str, str, str], prefix: str, number: str) -> bool:
+    """Whether a name is the next of a run; 10 after 9 and 10 after 09 are written differently."""
+    before, _, last = run
+    same = prefix == before and len(number) == len(last)
+    return same and int(number) == int(last) + 1
+
+
+def _lists(names: Iterable[str]) -> Iterator[str]:
+    """Host lists of all these names together, each short enough for a command; their order does
+    not matter.
+    """
+    # By length first: numbers of one width ascend, and stand beside the others of their prefix.
+    in_order = sorted(set(names), key=lambda name: (len(name), name))
+    folded = fold(in_order)
+    if len(folded.encode()) <= _LONGEST_LIST:
+        yield folded
+        return
+    half = len(in_order) // 2
+    yield from _lists(in_order[:half])
+    yield from _lists(in_order[half:])
+
+
 def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
     """These nodes, or all. UnknownNodes for those that Slurm has not, SlurmProblem where it does
     not answer.
@@ -239,9 +290,12 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
 
 
 def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
-    chosen = [",".join(names)] if names else []
+    chosen = [[hosts] for hosts in _lists(names)] if names else [[]]
+    known: dict[str, SlurmNode] = {}
     try:
-        return parse(client.output("scontrol", "show", "node", *chosen, "--oneliner"))
+        for hosts in chosen:
+            known |= parse(client.output("scontrol", "show", "node", *hosts, "--oneliner"))
+        return known
     except SlurmProblem as error:
         missing = _NOT_FOUND.findall(error.message)
         if missing:
@@ -262,8 +316,9 @@ def drain(names: Iterable[str], reason: str) -> None:
             theirs = f"{node.reason} (set by {node.by or 'somebody'})"
             by_reason.setdefault(theirs if node.taken_down else words, []).append(name)
     for why, members in by_reason.items():
-        chosen = f"nodename={','.join(members)}"
-        client.output("scontrol", "update", chosen, "state=drain", f"reason={why}")
+        for hosts in _lists(members):
+            chosen = f"nodename={hosts}"
+            client.output("scontrol", "update", chosen, "state=drain", f"reason={why}")
 
 
 def comment(name: str, words: str) -> bool:
@@ -290,8 +345,8 @@ def resume(names: Iterable[str]) -> None:
     In a reservation those of the reservation only.
     """
     ours = [name for name, node in _named(names).items() if node.ours]
-    if ours:
-        client.output("scontrol", "update", f"nodename={','.join(ours)}", "state=resume")
+    for hosts in _lists(ours) if ours else ():
+        client.output("scontrol", "update", f"nodename={hosts}", "state=resume")
 
 
 def _named(names: Iterable[str]) -> dict[str, SlurmNode]:

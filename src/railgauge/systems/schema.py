@@ -430,7 +430,7 @@ DESCRIBED = (
 class Partition(pydantic.BaseModel):
     """A ReFrame partition: fields not named here pass through to ReFrame, which checks them."""
 
-    model_config = pydantic.ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
 
     name: str
     """As ReFrame calls it."""
@@ -459,7 +459,7 @@ class Partition(pydantic.BaseModel):
 class System(pydantic.BaseModel):
     """A ReFrame system with its partitions."""
 
-    model_config = pydantic.ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
 
     name: str
     """That of the folder."""

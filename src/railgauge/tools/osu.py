@@ -18,7 +18,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.sizes import parse_size
 from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer
-from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote
+from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote, searched
 from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "osu"
@@ -127,6 +127,7 @@ _FAILURE = re.compile(
     r"invalid option|^\s*usage:|unreachable|timed out|" + DIED,
     re.IGNORECASE,
 )
+_failure = searched(_FAILURE)
 
 
 def parse(text: str) -> Output:
@@ -138,7 +139,7 @@ def parse(text: str) -> Output:
     """
     lines = numbered(text)
     for number, line in lines:
-        if _FAILURE.search(plain(line.removeprefix(STDERR))[0]) and not NOTICE.match(line):
+        if _failure(plain(line.removeprefix(STDERR))[0]) and not NOTICE.match(line):
             raise ParseError(number, quote(line), "no error message")
     table = _Table()
     for number, line in lines:

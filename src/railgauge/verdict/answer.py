@@ -123,11 +123,11 @@ class Verdict:
 
     @property
     def passing_nodes(self) -> list[str]:
-        """The nodes that passed somewhere, and are in no suspect node, rail or pair."""
+        """The nodes that passed somewhere, and are in no suspect node, rail, pair, silent leaf."""
         suspected = {
             node
             for suspect in self.suspects
-            if suspect.kind not in ("leaf", "uplink")
+            if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")
             for node in suspect.nodes
         }
         passed = {n for case in self.cases if case.passed or case.unreferenced for n in case.nodes}

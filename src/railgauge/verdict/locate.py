@@ -10,12 +10,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from railgauge import hostlist
 from railgauge.node.rdma import natural
 from railgauge.verdict import locating, own
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locating import Located, Observation, Suspect, campaign, scoring
 from railgauge.verdict.locating.campaign import Family, Leaves
-from railgauge.verdict.locating.suspects import Measure
+from railgauge.verdict.locating.suspects import Measure, Witness
+
+#: The least number of silent nodes that point at their leaf: of one its own fault is likelier.
+_SILENT_LEAF = 2
 
 #: A node that was measured alone is confirmed after so many failures, where it never passed.
 _CONFIRMING_TIMES = 2
@@ -56,7 +60,7 @@ def name_suspects(
     `named` are nodes that something else has shown to be at fault.
     """
     standing_out_ids = {id(case) for case in standing_out}
-    by_themselves = [*_by_themselves(cases), *named]
+    by_themselves = [*_by_themselves(cases, leaves or {}), *named]
     known = [*by_themselves, *_alone(cases, by_themselves)]
     # Most kinds of cases have nothing to explain.
     kinds = {
@@ -86,7 +90,7 @@ def locate(
     """All suspects of a campaign, also those that explain no failure. `uplinks` are events of the
     uplinks' own counters, by `leaf2:spine1`.
     """
-    by_themselves = _by_themselves(cases)
+    by_themselves = _by_themselves(cases, leaves or {})
     known = [*by_themselves, *_alone(cases, by_themselves)]
     families = campaign.families(_to_judge(cases, known), leaves or {})
     for family in families:
@@ -117,7 +121,7 @@ def seen_once(node: str, why: str, check: str) -> Suspect:
     return Suspect("node", node, scoring.MOST, (node,), (), (), again, why, (check,))
 
 
-def _by_themselves(cases: Sequence[Case]) -> list[Suspect]:
+def _by_themselves(cases: Sequence[Case], leaves: Leaves) -> list[Suspect]:
     lost = [
         dataclasses.replace(
             by_itself(rail.node, rail.why, (rail.check,)),
@@ -126,7 +130,37 @@ def _by_themselves(cases: Sequence[Case]) -> list[Suspect]:
         )
         for rail in own.lost_rails(cases)
     ]
-    return [*(by_itself(node, why) for node, why in own.named(cases).items()), *lost]
+    silent = own.silent(cases)
+    silent_leaves = _silent_leaves(cases, leaves, silent)
+    explained = {(node, silent[node]) for leaf in silent_leaves for node in leaf.nodes}
+    nodes = [by_itself(*each) for each in own.named(cases).items() if each not in explained]
+    return [*silent_leaves, *nodes, *lost]
+
+
+def _silent_leaves(cases: Sequence[Case], leaves: Leaves, silent: Collection[str]) -> list[Suspect]:
+    """The leaves of which no node of the campaign answers, while a node of another leaf does."""
+    members: dict[str, set[str]] = {}
+    for partition, leaf_of in leaves.items() if silent else ():
+        nodes = {node for case in cases if case.partition == partition for node in case.nodes}
+        if any(node not in silent and node not in leaf_of for node in nodes):
+            # One that answers may be on any leaf.
+            continue
+        for node in nodes & leaf_of.keys():
+            members.setdefault(leaf_of[node], set()).add(node)
+    dark = {leaf: nodes for leaf, nodes in members.items() if nodes <= set(silent)}
+    if len(dark) == len(members):
+        return []
+    return [
+        _silent_leaf(leaf, sorted(nodes, key=natural))
+        for leaf, nodes in sorted(dark.items())
+        if len(nodes) >= _SILENT_LEAF
+    ]
+
+
+def _silent_leaf(leaf: str, nodes: Sequence[str]) -> Suspect:
+    why = f"no node of {leaf} answers ({hostlist.fold(nodes)}), and nodes of other leaves do"
+    evidence = tuple(Witness(node, "", None, None, None, "convicts") for node in nodes)
+    return Suspect("leaf", leaf, scoring.MOST, tuple(nodes), (), evidence, (), why)
 
 
 def _alone(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
@@ -160,10 +194,8 @@ def _to_judge(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Case]:
 
 
 def _nodes(suspects: Iterable[Suspect]) -> set[str]:
-    """The nodes among the suspects, and those of suspect rails."""
-    return {
-        node for suspect in suspects if suspect.kind in ("node", "rail") for node in suspect.nodes
-    }
+    """The nodes among the suspects, those of suspect rails, and of leaves that do not answer."""
+    return {node for suspect in suspects if suspect.accuses_nodes for node in suspect.nodes}
 
 
 def _locate_family(family: Family) -> Located:
@@ -196,17 +228,21 @@ def _explains(suspect: Suspect, bad: Collection[tuple[str, str]]) -> bool:
 def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
     """Each suspect once, by the strongest evidence, with all checks that show it.
 
-    A node that is named by itself is named for nothing else. A pair is left out where one of its
-    nodes is named.
+    A node or leaf that is named by itself is named for nothing else. A pair is left out where one
+    of its nodes is named.
     """
     nodes = _nodes(suspects)
-    by_themselves = {each.nodes[0] for each in suspects if each.own_reason and each.kind == "node"}
+    own_parts = [each for each in suspects if each.own_reason and each.kind in ("node", "leaf")]
+    by_themselves = {node for each in own_parts for node in each.nodes}
+    silent_leaves = {each.name for each in own_parts if each.kind == "leaf"}
     best: dict[tuple[str, str], Suspect] = {}
     for suspect in suspects:
         if suspect.kind == "pair" and nodes & set(suspect.nodes):
             continue
         of_nodes = suspect.kind in ("node", "rail", "load") and not suspect.own_reason
         if of_nodes and by_themselves & set(suspect.nodes):
+            continue
+        if suspect.kind == "leaf" and suspect.name in silent_leaves and not suspect.own_reason:
             continue
         key = suspect.kind, suspect.name
         previous = best.get(key)

@@ -16,6 +16,8 @@ from railgauge.verdict.compare import Case, Outcome
 #: node itself reported or showed.
 _SILENCE = ("silent-node", "launch-failed")
 
+_NO_ANSWER = "it does not answer Slurm"
+
 #: Failures of the suite's own configuration, not of the nodes that it ran on.
 _OF_THE_SUITE = (NO_REFERENCE, "gate", "limit-unit", "simulated")
 
@@ -58,15 +60,21 @@ def named(cases: Sequence[Case]) -> dict[str, str]:
     bad = failed(cases)
     for case in bad:
         for node in case.unavailable:
-            reasons.setdefault(node, "it does not answer Slurm")
+            reasons.setdefault(node, _NO_ANSWER)
         for failure in case.failures:
             if failure.kind not in (*_SILENCE, *NOT_MEASURED, UNREACHED, RAIL_MISSING):
                 for node in failure.nodes:
                     reasons.setdefault(node, failure.message)
-    for partition in dict.fromkeys(case.partition for case in bad):
-        for node, why in _silent(cases, bad, partition).items():
-            reasons.setdefault(node, why)
+    for node, why in _silent_in_jobs(cases, bad).items():
+        reasons.setdefault(node, why)
     return dict(sorted(reasons.items()))
+
+
+def silent(cases: Sequence[Case]) -> dict[str, str]:
+    """Node -> why, of the nodes that do not answer Slurm, or no job, and that nothing clears."""
+    bad = failed(cases)
+    to_slurm = {node: _NO_ANSWER for case in bad for node in case.unavailable}
+    return {**_silent_in_jobs(cases, bad), **to_slurm}
 
 
 def lost_rails(cases: Sequence[Case]) -> list[LostRail]:
@@ -160,6 +168,14 @@ def is_of_the_suite(case: Case) -> bool:
     """Whether it failed only by the suite's own configuration."""
     of_suite = [failure.kind in _OF_THE_SUITE for failure in case.failures]
     return bool(of_suite) and all(of_suite) and all(row.within is not False for row in case.rows)
+
+
+def _silent_in_jobs(cases: Sequence[Case], bad: Sequence[Case]) -> dict[str, str]:
+    silent: dict[str, str] = {}
+    for partition in dict.fromkeys(case.partition for case in bad):
+        for node, why in _silent(cases, bad, partition).items():
+            silent.setdefault(node, why)
+    return silent
 
 
 def _silent(cases: Sequence[Case], bad: Sequence[Case], partition: str) -> Mapping[str, str]:

@@ -70,7 +70,7 @@ def ends(left: Roll) -> None:
 
 def nobody_begins(one: Roll) -> None:
     """Wait until the process that would have begun it has ended."""
-    while processes.running("railgauge.gate.update", str(one.end_file)):
+    while processes.running("railgauge.gate.installer", str(one.end_file)):
         time.sleep(0.02)
 
 
@@ -569,6 +569,7 @@ def test_killed_anywhere_in_a_rolling_update_nothing_in_update_is_open(
     area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """After every change of Slurm's state, and before every entry of a journal, in turn."""
+    monkeypatch.setattr(update, "_POLL_S", 0.02)
     saves = {kind: kind.save for kind in (journal.Run, Roll)}
     log = tmp_path / "log"
     steps = 1
@@ -663,7 +664,7 @@ def test_an_interrupted_test_that_had_broken_off_is_begun_again_by_the_next_run(
 def test_the_end_of_a_terminal_does_not_reach_the_update(tmp_path: Path) -> None:
     """It has a session of its own."""
     end = tmp_path / "end"
-    program = [sys.executable, "-m", "railgauge.gate.update", str(end), "ps -o sid= -p $$"]
+    program = [sys.executable, "-m", "railgauge.gate.installer", str(end), "ps -o sid= -p $$"]
     done = subprocess.run(program, input="begin", capture_output=True, text=True, check=True)
     assert end.exists() and done.stdout.strip().isdigit()
 
@@ -671,7 +672,7 @@ def test_the_end_of_a_terminal_does_not_reach_the_update(tmp_path: Path) -> None
 def test_an_update_hears_the_signals_that_whoever_started_it_ignores(tmp_path: Path) -> None:
     """As those of `nohup` and of a shell's `&` do."""
     end = tmp_path / "end"
-    program = [sys.executable, "-m", "railgauge.gate.update", str(end), "cat /proc/self/status"]
+    program = [sys.executable, "-m", "railgauge.gate.installer", str(end), "cat /proc/self/status"]
     ignores = "import os, signal, sys; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 3, 15)]; "
     outer = [sys.executable, "-c", f"{ignores}os.execv(sys.argv[1], sys.argv[1:])", *program]
     done = subprocess.run(outer, input="begin", capture_output=True, text=True, check=True)

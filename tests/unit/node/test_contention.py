@@ -342,10 +342,14 @@ def none_is_left(program: Path) -> bool:
 
 def test_stressors_end_with_the_input_of_who_keeps_them(stress_ng: Path) -> None:
     with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=100) as process:
-        assert process.stdin and process.stdout
-        assert json.loads(process.stdout.readline())["running"] is True
-        process.stdin.close()
-        assert json.loads(process.stdout.readline())["exit_code"] == -signal.SIGTERM
+        assert process.stdout
+        try:
+            assert json.loads(process.stdout.readline())["running"] is True
+            # Closes its input, and waits for its end.
+            last, _ = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert json.loads(last)["exit_code"] == -signal.SIGTERM
     wait_until(lambda: none_is_left(stress_ng), "stressors are left", 10)
 
 

@@ -145,6 +145,17 @@ def test_a_node_in_a_rolling_update_is_left_alone(nodes: Fleet, phase: Phase) ->
     assert sorted(one.node for one in fleet.candidates["ns"]) == ["n1", "n3", "n4"]
 
 
+def test_beside_a_damaged_journal_of_a_rolling_update_all_nodes_are_left_alone(
+    nodes: Fleet,
+) -> None:
+    rolling = Roll("20261122T110000Z_abcd", "lab", "flash", 1, 0, ["n2"], ["n2"], "", "")
+    rolling.save()
+    path = store.folder("lab") / "rolls" / f"{rolling.id}.json"
+    path.write_text("{")
+    fleet = run.survey("lab", RULES, NOW)
+    assert not fleet.candidates and str(path) in fleet.left_alone["n4"]
+
+
 def test_after_a_mass_restart_a_few_are_tested_at_a_time(nodes: Fleet) -> None:
     local = NOW.astimezone().replace(tzinfo=None)
     nodes.booted = dict.fromkeys(nodes.flags, local - datetime.timedelta(minutes=15))

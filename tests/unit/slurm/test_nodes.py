@@ -6,6 +6,7 @@ import datetime
 
 import pytest
 
+from railgauge import hostlist
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
@@ -46,7 +47,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_reason_of_whoever_drained_a_node_is_never_overwritten(told: list[str]) -> None:
     slurm_nodes.drain(["n1", "n2", "n3"], "test")
-    assert told == ["nodename=n2,n3 state=drain reason=railgauge: test"]
+    assert told == ["nodename=n[2-3] state=drain reason=railgauge: test"]
 
 
 DOWN = "NodeName=n1 Arch=x86_64 State={} ThreadsPerCore=1  Reason={} [root@2026-11-20T10:00:00]\n"
@@ -190,3 +191,74 @@ def test_when_a_node_was_started_is_known() -> None:
     text = "NodeName=n1 State=IDLE BootTime=2026-11-20T10:00:00 SlurmdStartTime=None\n"
     assert slurm_nodes.parse(text)["n1"].booted == datetime.datetime(2026, 11, 20, 10)
     assert slurm_nodes.parse("NodeName=n1 State=DOWN BootTime=None\n")["n1"].booted is None
+
+
+# ---- lists of nodes ----
+
+#: Of one argument or variable: 32 pages (MAX_ARG_STRLEN, execve(2)).
+MOST_BYTES = 131_072
+
+#: 28 characters each.
+MANY = [f"dgx-h100-su{n // 32:04d}-node-{n:07d}" for n in range(4608)]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["n1", "n2", "n3"],
+        ["n8", "n9", "n10", "n11"],
+        ["n08", "n09", "n10", "n11"],
+        ["n3", "n2", "n1"],
+        ["n1", "n3", "m4", "m5"],
+        ["head", "n1", "n2", "login"],
+        ["c1n1", "c1n2", "c2n1", "c2n2"],
+        ["127.0.0.1", "127.0.0.2"],
+        ["n00000000000000000001", "n00000000000000000002"],
+        MANY,
+    ],
+    ids=lambda names: ",".join(names[:4]),
+)
+def test_a_folded_list_names_the_same_nodes_in_the_same_order(names: list[str]) -> None:
+    assert list(hostlist.expand(slurm_nodes.fold(names))) == names
+
+
+def test_names_that_follow_on_one_another_are_a_range() -> None:
+    assert slurm_nodes.fold(["n1", "n2", "n3", "n9", "n10"]) == "n[1-3],n9,n10"
+
+
+#: No two of them stand in a range.
+APART = [f"su{n:04d}.dgx-h100.pod{n % 7}.example.org-node{2 * n:07d}" for n in range(4608)]
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """A Slurm that has all nodes that it is asked for, held by Railgauge."""
+    commands: list[tuple[str, ...]] = []
+
+    def ask(*command: str, limit_s: float = 30) -> str:
+        commands.append(command)
+        if command[1:3] != ("show", "node"):
+            return ""
+        names = hostlist.expand(command[3])
+        return "".join(OURS.replace("NodeName=n2", f"NodeName={name}") for name in names)
+
+    monkeypatch.setattr(client, "output", ask)
+    return commands
+
+
+@pytest.mark.parametrize("names", [MANY, APART, sorted(MANY, key=lambda name: name[::-1])])
+def test_thousands_of_nodes_are_named_in_arguments_that_linux_takes(
+    commands: list[tuple[str, ...]], names: list[str]
+) -> None:
+    assert slurm_nodes.show(names).keys() == set(names)
+    slurm_nodes.drain(names, "test")
+    slurm_nodes.resume(names)
+    assert max(len(word.encode()) for command in commands for word in command) < MOST_BYTES
+    for order in ("state=drain", "state=resume"):
+        lists = [c[2].removeprefix("nodename=") for c in commands if order in c]
+        assert sorted(n for hosts in lists for n in hostlist.expand(hosts)) == sorted(names)
+
+
+def test_nodes_that_fold_are_one_command(commands: list[tuple[str, ...]]) -> None:
+    slurm_nodes.resume(MANY)
+    assert sum("state=resume" in command for command in commands) == 1

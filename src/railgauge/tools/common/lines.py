@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 
 from railgauge.tools import ParseError
 
@@ -40,6 +42,18 @@ DIED = (
     r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"
     r"non-zero exit|error while loading|command not found"
 )
+
+
+#: Lines up to this length are remembered, and so many.
+_SHORT, _REMEMBERED = 200, 4096
+
+
+def searched(pattern: re.Pattern[str]) -> Callable[[str], re.Match[str] | None]:
+    """The pattern's `search`, which remembers short lines. The outputs of a campaign have most
+    lines in common, and dozens of words of failure are looked for at every character.
+    """
+    remembered = functools.lru_cache(maxsize=_REMEMBERED)(pattern.search)
+    return lambda line: remembered(line) if len(line) <= _SHORT else pattern.search(line)
 
 
 def plain(line: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from railgauge.tools import ParseError
-from railgauge.tools.common.lines import DIED, LABELS, numbered, quote
+from railgauge.tools.common.lines import DIED, LABELS, numbered, quote, searched
 from railgauge.tools.common.numbers import Shown
 from railgauge.tools.iperf2.directions import CONNECTED, apart
 from railgauge.tools.iperf2.result import (
@@ -78,6 +78,7 @@ _FAILURE = re.compile(
     r"\bcannot\b|interrupt again|\babort\b|not supported|not valid|mutually exclusive|" + DIED,
     re.IGNORECASE,
 )
+_failure = searched(_FAILURE)
 # Without -e csv has no header.
 _CSV_COLUMNS = ["time", "src", "srcport", "dst", "dstport", "transferid", "interval"]
 _CSV_COLUMNS += ["bytes", "speed"]
@@ -127,7 +128,7 @@ def parse(text: str) -> Output:
     lines = [(number, line) for number, line in lines if not _NOISE.search(line)]
     # An error explains missing rows, so it is reported first, wherever it stands.
     for number, line in lines:
-        if _FAILURE.search(line) or _CONNECT_ERRORS.search(line):
+        if _failure(line) or _CONNECT_ERRORS.search(line):
             raise ParseError(number, quote(line), "no error message")
     directions = apart(lines)
     outputs = []

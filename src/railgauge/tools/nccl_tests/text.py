@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from railgauge.tools import ParseError
-from railgauge.tools.common.lines import DIED, numbered, plain, quote
+from railgauge.tools.common.lines import DIED, numbered, plain, quote, searched
 from railgauge.tools.nccl_log import ADVICE
 from railgauge.tools.nccl_tests.layout import HUGE, Layout, layout_of
 from railgauge.tools.nccl_tests.result import Device, Result, Row
@@ -47,6 +47,7 @@ _FAILURE = re.compile(
     r"not a power of 2, skipping|or later is needed for|incompatible nccl versions|"
     r"not supported by this test|\bmpi_abort\b|exited on signal|\boom.kill|cannot execute|" + DIED
 )
+_failure = searched(_FAILURE)
 # NCCL warns of what it cannot do, but for known advice.
 _WARNING = "NCCL WARN"
 
@@ -120,7 +121,7 @@ def _fails(line: str) -> bool:
         return not ADVICE.search(line)
     if "NCCL INFO" in line:
         return False
-    return bool(_FAILURE.search(line.lower()))
+    return bool(_failure(line.lower()))
 
 
 class _Test:

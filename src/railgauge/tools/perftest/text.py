@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from railgauge.tools import ParseError
-from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote
+from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote, searched
 from railgauge.tools.common.numbers import Shown
 from railgauge.tools.perftest.options import SWEEP_SIZES, Operation, Test
 from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output, Role
@@ -87,6 +87,7 @@ _FAILURE = re.compile(
     r"out of range|" + DIED,
     re.IGNORECASE,
 )
+_failure = searched(_FAILURE)
 
 
 class _Column(NamedTuple):
@@ -110,7 +111,7 @@ def parse(text: str) -> Output:
     for number, line in lines:
         message, _ = plain(line.removeprefix(STDERR))
         harmless = _NOISE.match(message) or NOTICE.match(message)
-        if _FAILURE.search(message) and not harmless:
+        if _failure(message) and not harmless:
             raise ParseError(number, quote(message), "no error message")
     reader = _Reader()
     for number, line in lines:

@@ -462,18 +462,17 @@ class Evidence:
         """The rounds in which nearly all runs failed, beside others in which not."""
         runs = Counter(o.round for o in new if o.round is not None)
         failed = Counter(o.round for o in new if o.round is not None and not o.value)
-        # The rails of a pair that are measured at once are one pair.
-        pairs: dict[int, set[tuple[str, str]]] = {}
-        for o in new:
-            if o.round is not None:
-                pairs.setdefault(o.round, set()).add(pair_of(o.a.node, o.b.node))
-        lost = {
+        alike = {
             number
             for number, count in failed.items()
-            if len(pairs[number]) >= _OF_ROUND
-            and runs[number] >= len(self.stands) / 4
-            and count >= _FAILED_ALIKE * runs[number]
+            if runs[number] >= len(self.stands) / 4 and count >= _FAILED_ALIKE * runs[number]
         }
+        # The rails of a pair that are measured at once are one pair.
+        pairs: dict[int, set[tuple[str, str]]] = {}
+        for o in new if alike else ():
+            if o.round is not None and o.round in alike:
+                pairs.setdefault(o.round, set()).add(pair_of(o.a.node, o.b.node))
+        lost = {number for number in alike if len(pairs[number]) >= _OF_ROUND}
         if lost == runs.keys() and not self._good:
             return set()
         self.alike += [f"round {number}: nearly all failed alike" for number in sorted(lost)]

@@ -12,6 +12,7 @@ one (J. de Kleer, B. Williams: Diagnosing Multiple Faults, 1987).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -364,39 +365,52 @@ def _best(
 ) -> list[Explanation]:
     """The parts of the explanation that gains most in a group, and of those that are as good."""
 
-    def gain(part: Part, without: Collection[Low]) -> float:
-        left = [low for low in covered[part] if low not in without]
-        return _gain(left, passes[part], costs[part], most)
+    # Sets of low results as bits: most starts ask for the gains of the same ones.
+    bits: dict[Low, int] = {}
+    for lows in covered.values():
+        for low in lows:
+            bits.setdefault(low, 1 << len(bits))
+    own = {part: sum({bits[low] for low in lows}) for part, lows in covered.items()}
+
+    @functools.cache
+    def gain_of(part: Part, left: int) -> float:
+        lows = [low for low in covered[part] if bits[low] & left]
+        return _gain(lows, passes[part], costs[part], most)
+
+    def gain(part: Part, explained: int) -> float:
+        return gain_of(part, own[part] & ~explained)
 
     def total(parts: Sequence[Part]) -> float:
-        explained: set[Low] = set()
+        explained = 0
         gained = 0.0
         for part in parts:
             gained += gain(part, explained)
-            explained |= set(covered[part])
+            explained |= own[part]
         return gained
+
+    @functools.cache
+    def next_part(explained: int) -> Part | None:
+        """The part that gains most by what is left; one that was chosen has nothing left."""
+        left = {part: gained for part in covered if (gained := gain(part, explained)) > 0}
+        if not left:
+            return None
+        lows = {low for low, bit in bits.items() if bit & explained}
+        degrees = _degrees(covered, lows)
+        return max(left, key=lambda part: (_convicts(part, covered, lows, degrees), left[part]))
 
     def from_beginning(beginning: Part | None) -> list[Part]:
         chosen = [beginning] if beginning else []
-        explained = set(covered[beginning]) if beginning else set()
-        while True:
-            left = {part: gain(part, explained) for part in covered if part not in chosen}
-            left = {part: gained for part, gained in left.items() if gained > 0}
-            if not left:
-                break
-            degrees = _degrees(covered, explained)
-            best = max(
-                left, key=lambda part: (_convicts(part, covered, explained, degrees), left[part])
-            )
+        explained = own[beginning] if beginning else 0
+        while (best := next_part(explained)) is not None:
             chosen.append(best)
-            explained |= set(covered[best])
+            explained |= own[best]
         for part in list(chosen):
             rest = [other for other in chosen if other != part]
             if total(rest) > total(chosen):
                 chosen = rest
         return chosen
 
-    beginnings = sorted(covered, key=lambda part: gain(part, ()), reverse=True)[:_MOST_STARTS]
+    beginnings = sorted(covered, key=lambda part: gain(part, 0), reverse=True)[:_MOST_STARTS]
     gains = {
         frozenset(chosen): total(chosen) for chosen in map(from_beginning, [None, *beginnings])
     }

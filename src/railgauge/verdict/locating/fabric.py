@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from typing import Literal
@@ -41,6 +42,12 @@ _FLOWS, _OWN = 4, 0.5
 #: An uplink's own counter stands out above so many times the median of the leaf's others.
 _OUTSTANDING = 10
 
+#: One of so many results is low by itself, as far as others of a campaign do not say.
+_BY_THEMSELVES = 100
+
+#: Looks for a gathering, one after each round: a probability of one look is less than that of any,
+#: unlike the score of a node (`scoring`).
+_LOOKS = 10
 
 #: Of so many leaves at least, and more than half of all, a spine's uplinks must stand out.
 _LEAST_LEAVES = 3
@@ -247,9 +254,8 @@ def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) 
         return None
     all_here = evidence.across[leaf].all
     elsewhere = sum(tally.all for tally in evidence.across.values()) / 2 - all_here
-    expected = all_here * (len(mixed) - len(at_this_leaf) + 1) / max(elsewhere, 1)
     count = min(map(_each_a_few_times, (nodes_here, nodes_there)))
-    score = _more_than(count, expected)
+    score = _more_than(count, all_here, len(mixed) - len(at_this_leaf), elsewhere)
     leaves = len(evidence.across)
     if score < scoring.bar(leaves, scoring.FALSE_MENTION):
         return None
@@ -278,7 +284,7 @@ def _spine(evidence: Evidence, lows: Sequence[Low], of_flows: Collection[Low]) -
     inside = [low for low in evidence.lows if not low.event and evidence.crosses(low) is False]
     low_within = len(_of_good_ends(evidence, inside))
     count = _each_a_few_times(Counter(node for low in pairs for node in low.nodes)) / 2
-    score = _more_than(count, across * (low_within + 1) / max(within, 1)) if within else 0.0
+    score = _more_than(count, across, low_within, within) if within else 0.0
     spines = len({spine_of(uplink) for uplink in evidence.uplink_events})
     if within and not score:
         return None
@@ -309,11 +315,21 @@ def _each_a_few_times(nodes: Counter[str]) -> int:
     return sum(min(times, _MOST_PER_NODE) for times in nodes.values())
 
 
-def _more_than(count: float, expected: float) -> float:
-    """The log-likelihood ratio of two Poisson rates; 0 where twice as many are expected or more."""
+def _more_than(count: float, here: float, others: float, elsewhere: float) -> float:
+    """How much `count` low results of those `here` speak for a fault there, where `others` of those
+    `elsewhere` are low: the log-likelihood ratio of two Poisson rates, one more low elsewhere; 0
+    where twice as many are expected or more.
+
+    Not more than by the chance of as many, at any of some looks. The low results are all that is
+    known of how often one is low by itself, which beforehand is one of a hundred; so their number
+    here is distributed negative binomially (A. Gelman et al.: Bayesian Data Analysis, 2013, 2.6).
+    """
+    expected = here * (others + 1) / max(elsewhere, 1)
     if count <= 2 * expected:
         return 0.0
-    return count * math.log(count / expected) - (count - expected)
+    share = here / (here + elsewhere + _BY_THEMSELVES)
+    chance = max(_LOOKS * float(special.betainc(count, others + 1, share)), sys.float_info.min)
+    return min(count * math.log(count / expected) - (count - expected), -math.log(chance))
 
 
 def _not_momentary(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:

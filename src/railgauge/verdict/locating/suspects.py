@@ -51,7 +51,9 @@ ENOUGH_GOOD = 4
 
 @dataclasses.dataclass(frozen=True)
 class Witness:
-    """A result that convicts a suspect, or that clears its partner; `value` None: it failed."""
+    """A result that convicts a suspect, or that clears its partner; `value` None: it failed. `b` is
+    "" of a node that does not answer.
+    """
 
     a: str
     b: str
@@ -102,9 +104,14 @@ class Suspect:
         return not self.confirm
 
     @property
+    def accuses_nodes(self) -> bool:
+        """Whether its nodes are at fault as well: also those of a leaf of which none answers."""
+        return self.kind in ("node", "rail") or (self.kind == "leaf" and bool(self.own_reason))
+
+    @property
     def failing_nodes(self) -> tuple[str, ...]:
-        """The nodes that must not be used: those of a confirmed node or rail."""
-        return self.nodes if self.confirmed and self.kind in ("node", "rail") else ()
+        """The nodes that must not be used: those of a confirmed node or rail, or silent leaf."""
+        return self.nodes if self.confirmed and self.accuses_nodes else ()
 
     @property
     def why(self) -> str:

@@ -1,0 +1,207 @@
+"""A rolling update whose journal cannot be read: no node that may be in it counts as healthy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railgauge import processes
+from railgauge.cluster import store
+from railgauge.errors import RailgaugeError
+from railgauge.gate import journal, partners, roll, update
+from railgauge.gate.journal import Roll
+from railgauge.node import gate as node_gate
+
+from .cluster import Campaigns, Slurm, held
+from .cluster import said as gate
+
+ALL = {"n1", "n2", "n3", "n4", "n5", "n6"}
+
+
+@pytest.fixture
+def good(tests: Campaigns) -> Campaigns:
+    tests.bad = set()
+    return tests
+
+
+def left(**fields: object) -> Path:
+    """The journal of a rolling update of n1 and n2, whose update has restarted n1: it is in
+    service. `fields` are written into it as they are.
+    """
+    one = Roll("20261124T110000Z_abcd", "lab", "flash", 1, 0, ["n1", "n2"], ["n2"], "", "")
+    one.batch, one.phase = ["n1"], "update"
+    one.save()
+    path = store.folder("lab") / "rolls" / f"{one.id}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    return path
+
+
+@pytest.fixture(params=["", "{", '{"id": 3}', "\0\0\0\0"])
+def damaged(request: pytest.FixtureRequest, area: Path) -> Path:
+    path = left()
+    path.write_text(request.param)
+    return path
+
+
+def test_every_node_may_be_in_the_update_of_a_damaged_journal(damaged: Path, nodes: Slurm) -> None:
+    assert journal.in_update("lab", nodes.show()).keys() == ALL
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_every_node_may_be_in_the_update_of_a_journal_that_cannot_be_read(
+    area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = left()
+
+    def refuses(self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes" if kind == "file" else "iterdir", refuses)
+    why = journal.in_update("lab", nodes.show())
+    assert why.keys() == ALL
+    where = path if kind == "file" else path.parent
+    assert f"journal {where} cannot be read: Permission denied" in why["n3"]
+
+
+def test_no_journal_of_a_rolling_update_is_no_update(area: Path, nodes: Slurm) -> None:
+    (area / "rolls").rmdir()
+    assert journal.in_update("lab", nodes.show()) == {}
+
+
+def test_a_damaged_journal_that_names_its_nodes_concerns_no_others(
+    area: Path, nodes: Slurm
+) -> None:
+    left(phase="a new one")
+    assert journal.in_update("lab", nodes.show()).keys() == {"n1", "n2"}
+
+
+def test_a_damaged_journal_of_one_that_has_ended_concerns_nobody(area: Path, nodes: Slurm) -> None:
+    path = left(phase="a new one", ended="2026-11-24T12:00:00+00:00")
+    assert journal.in_update("lab", nodes.show()) == {}
+    assert gate("run", "--act")[1] == 0
+    assert not path.exists() and path.with_suffix(".damaged").exists()
+
+
+def test_nobody_is_lent_as_a_partner(damaged: Path, nodes: Slurm) -> None:
+    held(nodes, "n2")
+    assert partners.lent("lab", ["n2"]) == []
+
+
+def test_nobody_can_be_named_as_a_partner(damaged: Path, nodes: Slurm, good: Campaigns) -> None:
+    held(nodes, "n2")
+    assert gate("readmit", "--nodes", "n2", "--with", "n1", "--act")[1] == 3
+    assert not good.made and nodes.show(["n2"])["n2"].ours
+
+
+@pytest.mark.parametrize("again", [["--again"], []])
+def test_nobody_is_adopted(damaged: Path, nodes: Slurm, again: list[str]) -> None:
+    node_gate.record_path(store.folder("lab"), "n1").unlink()
+    words, code = gate("adopt", *again, "--nodes", "n1", "--act")
+    assert code == 3 and str(damaged) in words and store.accepted("lab", "n1") is None
+
+
+@pytest.mark.parametrize("words", [["run"], ["release", "--why", "x"]])
+def test_nobody_is_tested_or_released_by_name(
+    damaged: Path, nodes: Slurm, good: Campaigns, words: list[str]
+) -> None:
+    held(nodes, "n2")
+    text, code = gate(*words, "--nodes", "n2", "--act")
+    assert code in (1, 3) and f"journal {damaged} is damaged" in text
+    assert not good.made and "n2" not in nodes.open()
+
+
+def test_a_run_tests_nobody_and_says_what_to_type(
+    damaged: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    """Nor does it set the journal aside: then nothing would tell of the update any more."""
+    held(nodes, "n2")
+    for _ in range(2):
+        text, code = gate("run", "--act")
+        assert code == 1 and "gate update-done --no-more --nodes THEM --act" in text
+        assert not good.made and nodes.open() == {"n1", "n3", "n4"} and damaged.exists()
+
+
+def test_no_other_rolling_update_begins_or_goes_on(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+) -> None:
+    path = left(nodes=["n1"], ended=None, phase="a new one")
+    with pytest.raises(RailgaugeError, match="is damaged"):
+        roll.begin("lab", ["n4"], "true", 1, 1, False)
+    kept = path.read_bytes()
+    path.unlink()
+    roll.begin("lab", ["n4"], f"touch {tmp_path}/begun", 1, 1, False)
+    path.write_bytes(kept)
+    assert gate("run", "--act")[1] == 1 and not (tmp_path / "begun").exists()
+    assert gate("update-done", "--no-more", "--act")[1] == 0
+    assert journal.rolling("lab") is None
+
+
+def test_status_says_it_of_each_node_and_what_to_type(damaged: Path, nodes: Slurm) -> None:
+    text, _ = gate("status")
+    assert text.count(f"not known whether it is in an update: journal {damaged}") == len(ALL)
+    assert "next: once you know on which nodes its update was installed" in text
+
+
+# ---- an operator's word ----
+
+
+def test_those_that_are_named_are_tested_and_the_others_stay_in_service(
+    damaged: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    assert gate("update-done", "--no-more", "--nodes", "n1", "--act")[1] == 0
+    assert nodes.open() == {"n2", "n3", "n4"} and journal.in_update("lab", nodes.show()) == {}
+    assert damaged.with_suffix(".damaged").exists()
+    assert gate("run", "--act")[1] == 0
+    assert [one.scope.nodes["ns"][0] for one in good.made.values()] == ["n1"]
+
+
+def test_the_word_of_one_node_says_nothing_of_the_others(damaged: Path, nodes: Slurm) -> None:
+    text, code = gate("update-done", "--nodes", "n1", "--act")
+    assert code == 1 and "--no-more" in text and damaged.exists()
+
+
+def test_without_act_the_word_is_not_taken(damaged: Path, nodes: Slurm) -> None:
+    assert gate("update-done", "--no-more", "--nodes", "n1")[1] == 0
+    assert damaged.exists() and journal.in_update("lab", nodes.show()).keys() == ALL
+
+
+def test_a_node_drained_for_the_update_stays_in_it_by_its_own_reason(
+    damaged: Path, nodes: Slurm
+) -> None:
+    nodes.drain(["n2"], "update by rolling update 20261124T110000Z_abcd")
+    assert gate("update-done", "--no-more", "--act")[1] == 0
+    assert journal.in_update("lab", nodes.show()).keys() == {"n2"}
+
+
+def test_a_forced_release_returns_the_node_and_keeps_the_question_of_the_others(
+    damaged: Path, nodes: Slurm
+) -> None:
+    held(nodes, "n2")
+    words = ["--force-release", "--why", "replaced by hand", "--act"]
+    assert gate("release", "--nodes", "n2", *words)[1] == 0
+    assert "n2" in nodes.open() and damaged.exists()
+
+
+@pytest.fixture
+def running(damaged: Path) -> Iterator[None]:
+    """The update itself lives on, on this host."""
+    end = damaged.with_suffix(".3.end")
+    end.with_suffix(".log").touch()
+    program = [sys.executable, "-m", update.PROGRAM, str(end), "true"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert processes.running(*program[1:4])
+        yield
+        process.stdin.close()
+
+
+def test_while_its_update_runs_here_the_word_is_refused(
+    damaged: Path, running: None, nodes: Slurm
+) -> None:
+    text, code = gate("update-done", "--no-more", "--nodes", "n1", "--act")
+    assert code == 3 and "still runs" in text and damaged.exists() and "n1" in nodes.open()
