@@ -302,7 +302,7 @@ MUTANTS = [
         "fabric",
         "_STARVED, _BY_CHANCE = 1 / 3, 1e-3",
         "_STARVED, _BY_CHANCE = 0.9, 1e-3",
-        "test_scenarios.py -k far_less",
+        "test_scenarios.py -k somewhat_less",
     ),
     _locate(
         "an uplink without a flow is at fault, of however few flows",

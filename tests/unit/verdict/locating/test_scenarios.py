@@ -277,6 +277,20 @@ def test_an_uplink_that_carried_far_less_than_all_others_is_named(
 
 
 @pytest.mark.parametrize(
+    ("mb", "named"), [(120, "uplink leaf2"), (90, "uplink leaf2:spine3")], ids=["less", "far less"]
+)
+def test_no_number_of_flows_makes_somewhat_less_far_less(mb: int, named: str) -> None:
+    """Of 400 flows chance hardly leaves one of four uplinks less than an eighth."""
+    fabric = Fabric(64, per_leaf=16)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(_lossy_uplink(fabric, 1 / 8))
+    evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (mb * MB, mb * MB)}
+    evidence.uplink_flows = {"leaf2": (400, 400)}
+    assert fabric_module.not_by_chance(120 / 1020, 400, 4)
+    assert told(locate(evidence)) == [named]
+
+
+@pytest.mark.parametrize(
     ("flows", "named"),
     [((8, 30), "leaf"), ((30, 8), "leaf"), ((34, 8), "uplink leaf2:spine3")],
     ids=str,
