@@ -2337,7 +2337,7 @@ MUTANTS = [
         "explain",
         "if once >= _LEAST_COUNT:",
         "if False:",
-        "test_scenarios.py -k often_fail_by_themselves",
+        "test_innocents.py -k low_on_all_rails",
     ),
     _locate(
         "what is missing is a failure",
@@ -2351,7 +2351,7 @@ MUTANTS = [
         "explain",
         "        if less == most:\n",
         "        if True:\n",
-        "test_innocents.py -k fail_by_themselves",
+        "test_innocents.py -k never_good",
     ),
     _locate(
         "rounds in which all failed accuse",
