@@ -298,6 +298,27 @@ MUTANTS = [
         "test_scenarios.py -k few_flows_of_a_lossy",
     ),
     _locate(
+        "low results that share a leaf by chance confirm an uplink",
+        "fabric",
+        "return min(count * math.log(count / expected) - (count - expected), -math.log(chance))",
+        "return count * math.log(count / expected) - (count - expected)",
+        "test_scenarios.py -k share_a_leaf_by_chance",
+    ),
+    _locate(
+        "a gathering is looked for once",
+        "fabric",
+        "_LOOKS = 10",
+        "_LOOKS = 1",
+        "test_scenarios.py -k share_a_leaf_by_chance",
+    ),
+    _locate(
+        "nothing is known beforehand of how seldom a result is low by itself",
+        "fabric",
+        "_BY_THEMSELVES = 100",
+        "_BY_THEMSELVES = 0",
+        "test_scenarios.py -k none_elsewhere_are_an_uplink",
+    ),
+    _locate(
         "an uplink that carried somewhat less is at fault",
         "fabric",
         "_STARVED, _BY_CHANCE = 1 / 3, 1e-3",
