@@ -298,11 +298,32 @@ MUTANTS = [
         "test_scenarios.py -k few_flows_of_a_lossy",
     ),
     _locate(
+        "low results that share a leaf by chance confirm an uplink",
+        "fabric",
+        "return min(count * math.log(count / expected) - (count - expected), -math.log(chance))",
+        "return count * math.log(count / expected) - (count - expected)",
+        "test_scenarios.py -k share_a_leaf_by_chance",
+    ),
+    _locate(
+        "a gathering is looked for once",
+        "fabric",
+        "_LOOKS = 10",
+        "_LOOKS = 1",
+        "test_scenarios.py -k share_a_leaf_by_chance",
+    ),
+    _locate(
+        "nothing is known beforehand of how seldom a result is low by itself",
+        "fabric",
+        "_BY_THEMSELVES = 100",
+        "_BY_THEMSELVES = 0",
+        "test_scenarios.py -k none_elsewhere_are_an_uplink",
+    ),
+    _locate(
         "an uplink that carried somewhat less is at fault",
         "fabric",
         "_STARVED, _BY_CHANCE = 1 / 3, 1e-3",
         "_STARVED, _BY_CHANCE = 0.9, 1e-3",
-        "test_scenarios.py -k far_less",
+        "test_scenarios.py -k somewhat_less",
     ),
     _locate(
         "an uplink without a flow is at fault, of however few flows",
@@ -2337,7 +2358,7 @@ MUTANTS = [
         "explain",
         "if once >= _LEAST_COUNT:",
         "if False:",
-        "test_scenarios.py -k often_fail_by_themselves",
+        "test_innocents.py -k low_on_all_rails",
     ),
     _locate(
         "what is missing is a failure",
@@ -2351,7 +2372,7 @@ MUTANTS = [
         "explain",
         "        if less == most:\n",
         "        if True:\n",
-        "test_innocents.py -k fail_by_themselves",
+        "test_innocents.py -k never_good",
     ),
     _locate(
         "rounds in which all failed accuse",

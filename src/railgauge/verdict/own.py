@@ -9,7 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from railgauge.model.failure import NO_REFERENCE, NOT_MEASURED, RAIL_MISSING, UNREACHED
+from railgauge.model.failure import (
+    NO_REFERENCE,
+    NOT_MEASURED,
+    RAIL_MISSING,
+    UNAVAILABLE,
+    UNREACHED,
+)
 from railgauge.verdict.compare import Case, Outcome
 
 #: Failures that are a node's silence: a case that passed clears it. All others come from what the
@@ -73,7 +79,14 @@ def named(cases: Sequence[Case]) -> dict[str, str]:
 def silent(cases: Sequence[Case]) -> dict[str, str]:
     """Node -> why, of the nodes that do not answer Slurm, or no job, and that nothing clears."""
     bad = failed(cases)
-    to_slurm = {node: _NO_ANSWER for case in bad for node in case.unavailable}
+    to_slurm: dict[str, str] = {}
+    for case in bad:
+        for node in case.unavailable:
+            to_slurm.setdefault(node, _NO_ANSWER)
+        # A sweep leaves it out, and measures the others.
+        for failure in case.failures:
+            for node in failure.nodes if failure.kind == UNAVAILABLE else ():
+                to_slurm.setdefault(node, failure.message)
     return {**_silent_in_jobs(cases, bad), **to_slurm}
 
 

@@ -51,6 +51,23 @@ def test_a_leaf_of_which_no_node_answers_is_named_in_their_place() -> None:
     assert named(silent_beside(DARK)) == ["leaf leaf2"]
 
 
+def test_so_is_one_whose_nodes_a_sweep_leaves_out() -> None:
+    """Each place of theirs says itself who does not answer."""
+    cases = [
+        dataclasses.replace(
+            case_on(pair, passed=not set(DARK) & set(pair)),
+            failures=tuple(
+                Failure("unavailable", f"{node} does not answer Slurm", (node,))
+                for node in pair
+                if node in DARK
+            ),
+        )
+        for pair in ring(NODES)
+    ]
+    assert named(cases) == ["leaf leaf2"]
+    assert locate(cases, LEAVES).failing_nodes == DARK
+
+
 def test_its_nodes_stay_at_fault() -> None:
     located_leaf = locate(silent_beside(DARK), LEAVES)
     assert located_leaf.failing_nodes == DARK

@@ -42,15 +42,41 @@ def confirmed(located: Located) -> list[str]:
     return [f"{s.kind} {s.name}" for s in located.suspects if s.confirmed]
 
 
-def wrong(share: Share, count: int = 6) -> int:
+def wrong(share: Share, count: int = 6, nodes: int = 16) -> int:
     """In how many of 20 campaigns of healthy nodes somebody is confirmed."""
-    return sum(bool(confirmed(judged(rounds(random.Random(s), share, 16, count)))) for s in SEEDS)
+    campaigns = (rounds(random.Random(seed), share, nodes, count) for seed in SEEDS)
+    return sum(bool(confirmed(judged(campaign))) for campaign in campaigns)
 
 
 # Where those that come by chance all have ends in common, nobody can tell.
 @pytest.mark.parametrize("often", [0.05, 0.1, 0.2])
 def test_runs_that_fail_by_themselves_convict_nobody(often: float) -> None:
     assert wrong(lambda chance, *_: 0.0 if chance.random() < often else 1.0) <= 3
+
+
+@pytest.mark.parametrize("often", [0.2, 0.3])
+def test_who_was_never_good_in_three_rounds_in_which_many_runs_fail_is_not_convicted(
+    often: float,
+) -> None:
+    """No good result of such a node speaks of chance: only those of others do."""
+    assert wrong(lambda chance, *_: 0.0 if chance.random() < often else 1.0, 3, 24) == 0
+
+
+@pytest.mark.parametrize("often", [1 / 6, 0.3])
+def test_who_was_low_on_all_rails_in_both_rounds_as_others_were_in_one_is_not_convicted(
+    often: float,
+) -> None:
+    """All four rails of two nodes are slow at once, so that no low result is alone."""
+
+    def at_times(chance: random.Random, *_: object) -> float:
+        return 0.6 if chance.random() < often else 1.0
+
+    def of_rails_at_once(seed: int) -> Iterator[Observation]:
+        for o in rounds(random.Random(seed), at_times, 64, 2):
+            for rail in "0123":
+                yield o._replace(a=End(o.a.node, rail), b=End(o.b.node, rail))
+
+    assert [confirmed(judged(of_rails_at_once(seed))) for seed in SEEDS] == [[]] * len(SEEDS)
 
 
 @pytest.mark.parametrize("often", [0.05, 0.1, 0.3, 0.5])

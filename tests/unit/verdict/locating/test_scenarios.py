@@ -217,6 +217,51 @@ def test_a_switch_counter_names_the_uplink() -> None:
     assert told(locate(evidence)) == ["uplink leaf2:spine1"]
 
 
+def _low_at_leaf1(leaves: int, rounds: int, again: int, lows: int) -> Located:
+    """Each node of eight at a leaf meets one of another leaf in each round. Then so many flows of
+    leaf1 are measured `again`. Some of all that it has fail, at each of its nodes in turn.
+    """
+    fabric = Fabric(8 * leaves, per_leaf=8)
+    turning, places = list(range(1, leaves)), []
+    for number in range(rounds):
+        row = [0, *turning]
+        for one, other in zip(row[: leaves // 2], reversed(row[leaves // 2 :]), strict=True):
+            places += [(number, 8 * one + k, 8 * other + (k + number) % 8) for k in range(8)]
+        turning = turning[1:] + turning[:1]
+    here = [place for place in places if min(place[1:]) < 8]
+    places += [(number + rounds, a, b) for number, a, b in here[:again]]
+    here = [place for place in places if min(place[1:]) < 8]
+    failed = {here[13 * k % len(here)] for k in range(lows)}
+    ends = fabric.ends
+    observations = [fabric.measure(ends[a], ends[b], number) for number, a, b in places]
+    return located(
+        fabric,
+        [
+            o._replace(value=None) if place in failed else o
+            for place, o in zip(places, observations, strict=True)
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("leaves", "rounds", "again", "lows"),
+    [(16, 16, 0, 5), (8, 14, 66, 7)],
+    ids=["5 of 128 and 0 of 896", "7 of 178 and 0 of 336"],
+)
+def test_single_failures_that_share_a_leaf_by_chance_confirm_no_uplink(
+    leaves: int, rounds: int, again: int, lows: int
+) -> None:
+    """That no flow fails elsewhere does not say how seldom one does by itself."""
+    suspects = _low_at_leaf1(leaves, rounds, again, lows).suspects
+    assert [suspect.name for suspect in suspects if suspect.confirmed] == []
+
+
+@pytest.mark.parametrize("lows", [14, 18])
+def test_many_failures_at_a_leaf_of_four_and_none_elsewhere_are_an_uplink(lows: int) -> None:
+    """Of 72 flows, beside 72 others."""
+    assert told(_low_at_leaf1(4, 9, 0, lows)) == ["uplink leaf1"]
+
+
 def _one_of_four(fabric: Fabric, rounds: int) -> Evidence:
     """Random rounds; a quarter of all flows of leaf1 lose 40 %."""
     observations = fabric.random_rounds(rounds)
@@ -273,6 +318,20 @@ def test_an_uplink_that_carried_far_less_than_all_others_is_named(
     assert told(locate(evidence)) == ["uplink leaf2"]
     evidence.uplink_bytes = {**_EVEN, **carried, "leaf1:spine2": (MB, MB)}
     evidence.uplink_flows = {"leaf2": (100, 90), "leaf1": (100, 90)}
+    assert told(locate(evidence)) == [named]
+
+
+@pytest.mark.parametrize(
+    ("mb", "named"), [(120, "uplink leaf2"), (90, "uplink leaf2:spine3")], ids=["less", "far less"]
+)
+def test_no_number_of_flows_makes_somewhat_less_far_less(mb: int, named: str) -> None:
+    """Of 400 flows chance hardly leaves one of four uplinks less than an eighth."""
+    fabric = Fabric(64, per_leaf=16)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(_lossy_uplink(fabric, 1 / 8))
+    evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (mb * MB, mb * MB)}
+    evidence.uplink_flows = {"leaf2": (400, 400)}
+    assert fabric_module.not_by_chance(120 / 1020, 400, 4)
     assert told(locate(evidence)) == [named]
 
 
