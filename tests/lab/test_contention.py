@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from railgauge.campaign.folder import load
 from railgauge.lab.cluster import Lab
-from railgauge.verdict import compare
 
 from .conftest import Run, running
 
 #: stress-ng, and the program that keeps it; not whoever looks for them.
-_STRESSORS = "stress-n[g]|stressor[.]py"
+STRESSORS = "stress-n[g]|stressor[.]py"
 
 
 def test_load_is_measured_as_times_no_load_and_none_of_it_is_left(
@@ -30,25 +27,4 @@ def test_load_is_measured_as_times_no_load_and_none_of_it_is_left(
     # The lab has one NUMA node.
     assert [case["check"] for case in found["left_out"]] == ["ContentionTcp"]
     nodes = [node.name for node in cluster.in_use() if node.kind == "namespace"]
-    assert {node: left for node in nodes if (left := running(cluster, node, _STRESSORS))} == {}
-
-
-def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
-    railgauge: Run, verdict: Callable[[], Any], area: Path, cluster: Lab
-) -> None:
-    answer = railgauge("accept", "--partition", "vm", "--series", "--", "-n", "^Contention")
-    ratios = {ratio["name"]: ratio["value"] for ratio in verdict()["ratios"]}
-    assert {name for name, value in ratios.items() if value} == {
-        "TCP, vm, busy over idle",
-        "RDMA latency, vm, typical, busy over idle",
-        "RDMA latency, vm, p99, busy over idle",
-    }, answer.stdout
-    # Each side looked at the CPUs of the machine below, and kept them busy.
-    (campaign,) = (area / "campaigns").iterdir()
-    of_sides = [
-        facts["contention"]
-        for case in compare.read(load(str(campaign)))
-        for facts in case.facts.values()
-    ]
-    assert {(of["on"], of["state"]) for of in of_sides} == {("head", "idle"), ("head", "busy")}
-    assert running(cluster, "head", _STRESSORS) == ""
+    assert {node: left for node in nodes if (left := running(cluster, node, STRESSORS))} == {}

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge import systems
-from railgauge.campaign.folder import RESULT_FILE
+from railgauge.campaign.folder import RESULT_FILE, load
 from railgauge.cli.system import system as system_commands
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
@@ -22,9 +22,11 @@ from railgauge.lab.nodes import VM
 from railgauge.model.record import read_record
 from railgauge.node import raw
 from railgauge.node.sweep import FILE as ORDERS
+from railgauge.verdict import compare
 
-from .conftest import PATIENCE_S, Run, area_of, start_dead
+from .conftest import PATIENCE_S, Run, area_of, running, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_traffic
+from .test_contention import STRESSORS
 
 Verdict = Callable[[], dict[str, Any]]
 
@@ -412,3 +414,24 @@ def test_rails_are_found_on_the_nodes(login_node: None) -> None:
     assert rdma is not None
     assert (rdma.devices, rdma.rails, rdma.active_mtu_bytes) == ("rxe0|rxe1", 2, 4096)
     assert (rdma.gid_type, rdma.line_gbits) == ("RoCE v2", None)
+
+
+def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
+    measure: Run, verdict: Callable[[], dict[str, Any]], area: Path, cluster: Lab
+) -> None:
+    answer = measure("^Contention", "--series")
+    ratios = {ratio["name"]: ratio["value"] for ratio in verdict()["ratios"]}
+    assert {name for name, value in ratios.items() if value} == {
+        "TCP, vm, busy over idle",
+        "RDMA latency, vm, typical, busy over idle",
+        "RDMA latency, vm, p99, busy over idle",
+    }, answer.stdout
+    # Each side looked at the CPUs of the machine below, and kept them busy.
+    (campaign,) = (area / "campaigns").iterdir()
+    of_sides = [
+        facts["contention"]
+        for case in compare.read(load(str(campaign)))
+        for facts in case.facts.values()
+    ]
+    assert {(of["on"], of["state"]) for of in of_sides} == {("head", "idle"), ("head", "busy")}
+    assert running(cluster, "head", STRESSORS) == ""
