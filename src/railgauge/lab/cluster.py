@@ -215,9 +215,16 @@ class Lab:
 
     def kept_out(self) -> dict[str, str]:
         """The nodes that somebody drained or reserved, and Slurm's reason for each."""
+        return {n: f"{state} ({why})" for n, state, why in self._reasons() if state in KEPT_OUT}
+
+    def set_down_by_slurm(self) -> list[str]:
+        """The nodes that are down because they did not answer."""
+        return [n for n, *rest in self._reasons() if rest == ["down*", "Not responding"]]
+
+    def _reasons(self) -> list[list[str]]:
+        """Name, state and Slurm's reason of each node."""
         outcome = self.on_head("sinfo", "-h", "-N", "-o", "%N|%T|%E", check=False)
-        rows = (line.split("|", 2) for line in outcome.stdout.splitlines())
-        return {row[0]: f"{row[1]} ({row[2]})" for row in rows if row[1:] and row[1] in KEPT_OUT}
+        return [line.split("|", 2) for line in outcome.stdout.splitlines() if line.count("|") > 1]
 
     # --- up ------------------------------------------------------------------------------------
 

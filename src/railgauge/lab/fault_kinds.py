@@ -181,7 +181,13 @@ def _leaf_down(lab: Lab, fault: Fault) -> None:
 
 
 def _leaf_up(lab: Lab, fault: Fault) -> None:
-    switches.set_leaf(lab, _leaf(lab, fault), up=True)
+    leaf = _leaf(lab, fault)
+    switches.set_leaf(lab, leaf, up=True)
+    # Slurm pings no node that it has set down for its silence; it asks it to register every few
+    # minutes.
+    below = lab.spec.nodes_of(leaf.name)
+    if silent := [node for node in lab.set_down_by_slurm() if node in below]:
+        lab.on_head("scontrol", "update", f"nodename={','.join(silent)}", "state=resume")
 
 
 def _start_flapping(lab: Lab, fault: Fault) -> None:

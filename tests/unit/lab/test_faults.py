@@ -46,6 +46,7 @@ class Struck:
         self.broken = False
         self.found = True
         self.kept_out: dict[str, str] = {}
+        self.set_down: list[str] = []
         monkeypatch.setattr(Lab, "require_up", lambda lab: None)
         monkeypatch.setattr(Lab, "wait_until_idle", lambda lab, **_: None)
         monkeypatch.setattr(
@@ -65,6 +66,7 @@ class Struck:
         for action in ("start", "end"):
             monkeypatch.setattr(flapping, action, self._noting_words(f"flapping {action}"))
         monkeypatch.setattr(Lab, "kept_out", lambda lab: self.kept_out)
+        monkeypatch.setattr(Lab, "set_down_by_slurm", lambda lab: self.set_down)
         monkeypatch.setattr(Lab, "on_head", lambda lab, *words: self.done.append(" ".join(words)))
         for action in ("emulate", "set_link", "set_rdma"):
             monkeypatch.setattr(VmNodes, action, self._noting(action))
@@ -247,6 +249,15 @@ def test_clearing_puts_an_uplink_right_again(
     on_leaves.add(*arguments)
     faults.clear(on_leaves.lab)
     assert (on_leaves.done[-1], on_leaves.active()) == (mended, [])
+
+
+def test_the_nodes_of_a_leaf_that_slurm_set_down_are_pinged_again(on_leaves: Struck) -> None:
+    on_leaves.add("leaf-down", "leaf1")
+    below = on_leaves.lab.spec.nodes_of("leaf1")
+    other = next(n.name for n in on_leaves.lab.spec.all_nodes() if n.name not in below)
+    on_leaves.set_down = [*below, other]
+    faults.clear(on_leaves.lab)
+    assert on_leaves.done[-1] == f"scontrol update nodename={','.join(below)} state=resume"
 
 
 # ---- what is refused ----
