@@ -202,8 +202,8 @@ MUTANTS = [
     Mutant(
         "a leaf with a node that answers is named for the others' silence",
         "src/railgauge/verdict/locate.py",
-        "if nodes <= set(silent)}",
-        "if nodes & set(silent)}",
+        "if answering and members[leaf] <= set(silent)",
+        "if answering and members[leaf] & set(silent)",
         _SILENT_LEAVES,
     ),
     Mutant(
@@ -216,14 +216,14 @@ MUTANTS = [
     Mutant(
         "leaves are named where nobody answers",
         "src/railgauge/verdict/locate.py",
-        "if len(dark) == len(members):",
-        "if False:",
+        "if answering and members[leaf] <= set(silent)",
+        "if members[leaf] <= set(silent)",
         _SILENT_LEAVES,
     ),
     Mutant(
         "a silent leaf is named beside a node that answers and may be its own",
         "src/railgauge/verdict/locate.py",
-        "if any(node not in silent and node not in leaf_of for node in nodes):",
+        "if not answering <= leaf_of.keys():",
         "if False:",
         _SILENT_LEAVES,
     ),
@@ -277,6 +277,20 @@ MUTANTS = [
         "tests/unit/node/test_retest.py -k by_themselves",
     ),
     Mutant(
+        "two that were bad at home with each other are both at fault",
+        "src/railgauge/node/retest.py",
+        "        if one.other(node) in well\n    }",
+        "    }",
+        "tests/unit/node/test_retest.py -k behind_dead_uplinks",
+    ),
+    Mutant(
+        "who answered later does not answer",
+        "src/railgauge/verdict/own.py",
+        "if not any(_spoke(case, n) for case in cases)}",
+        "}",
+        "tests/unit/verdict/test_silent_leaves.py -k answered_later",
+    ),
+    Mutant(
         "who is bad beyond its leaf meets nobody at home",
         "src/railgauge/node/retest.py",
         "if leaf != suspect and node in met_home:",
@@ -300,8 +314,8 @@ MUTANTS = [
     _locate(
         "low results that share a leaf by chance confirm an uplink",
         "fabric",
-        "return min(count * math.log(count / expected) - (count - expected), -math.log(chance))",
-        "return count * math.log(count / expected) - (count - expected)",
+        "return max(0.0, min(ratio, -math.log(chance)))",
+        "return max(0.0, ratio)",
         "test_scenarios.py -k share_a_leaf_by_chance",
     ),
     _locate(

@@ -76,7 +76,8 @@ def running(*arguments: str) -> list[Process]:
             continue
         try:
             command_line = b"\0" + (entry / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            # It has ended, or it is somebody else's, of which this user sees nothing (hidepid).
             continue
         ticks = _start_ticks(int(entry.name))
         if wanted in command_line and ticks is not None:

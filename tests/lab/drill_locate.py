@@ -96,7 +96,7 @@ DRILLS = {
         uplink="spine2",
     ),
     "uplinks-of-three": _uplinks(_THREE_LEAVES),
-    "leaf-down": Drill(("leaf-down leaf2",), frozenset({"leaf2"}), _FOUR_LEAVES),
+    "leaf-down": Drill(("leaf-down leaf2",), frozenset({"leaf2"}), "n[1-4,9-20,25-28]"),
     "uplink-and-node": Drill(
         ("uplink-rate leaf1:spine2 0.002", "rate n18 0.03"),
         frozenset({"leaf1", "n18"}),

@@ -212,10 +212,15 @@ def _at_home(met: Iterable[Met], there: Sequence[str], leaves: Mapping[str, str]
     suspect = _suspect_leaf(between, leaves)
     well = {node for one in results if one.good for node in one.ends}
     done = {frozenset(one.ends) for one in results}
-    met_home = {n for o in results if leaves.get(o.server) == leaves.get(o.client) for n in o.ends}
+    # Bad with one that was never good, it may be good with another.
+    at_home = [one for one in results if leaves.get(one.server) == leaves.get(one.client)]
+    met_home = {n for o in at_home for n in o.ends if o.good or o.other(n) in well}
     partners = collections.Counter(n for ends in {frozenset(b.ends) for b in between} for n in ends)
     # Those that are good elsewhere are the better witnesses.
     here = sorted((node for node in there if node in leaves), key=lambda node: node not in well)
+    of_leaf: dict[str, list[str]] = {}
+    for node in here:
+        of_leaf.setdefault(leaves[node], []).append(node)
     pairs: list[Again] = []
     taken: set[str] = set()
     for node in here:
@@ -224,8 +229,8 @@ def _at_home(met: Iterable[Met], there: Sequence[str], leaves: Mapping[str, str]
             continue
         if leaf != suspect and node in met_home:
             continue
-        for other in here:
-            fits = leaves[other] == leaf and other not in {node, *taken}
+        for other in of_leaf[leaf]:
+            fits = other != node and other not in taken
             if fits and frozenset((node, other)) not in done:
                 pairs.append(Again(between[0].like, node, other))
                 taken |= {node, other}
@@ -254,8 +259,15 @@ def _bad_between(results: Iterable[Met], leaves: Mapping[str, str]) -> list[Met]
     results = list(results)
     bad = [one for one in results if not one.good]
     between = [one for one in bad if leaves.get(one.server) != leaves.get(one.client)]
-    at_home = {node for one in set(bad).difference(between) for node in one.ends}
-    explained = at_home & _at_fault(bad, {node for o in results if o.good for node in o.ends})
+    well = {node for one in results if one.good for node in one.ends}
+    at_home = {
+        node
+        for one in bad
+        if leaves.get(one.server) == leaves.get(one.client)
+        for node in one.ends
+        if one.other(node) in well
+    }
+    explained = at_home & _at_fault(bad, well)
     return [one for one in between if explained.isdisjoint(one.ends)]
 
 

@@ -138,23 +138,25 @@ def _by_themselves(cases: Sequence[Case], leaves: Leaves) -> list[Suspect]:
 
 
 def _silent_leaves(cases: Sequence[Case], leaves: Leaves, silent: Collection[str]) -> list[Suspect]:
-    """The leaves of which no node of the campaign answers, while a node of another leaf does."""
-    members: dict[str, set[str]] = {}
+    """The leaves of which no node answers, while a node of another leaf does. One whose other nodes
+    are in no campaign may have them answer: its nodes are named then.
+    """
+    dark: list[Suspect] = []
     for partition, leaf_of in leaves.items() if silent else ():
         nodes = {node for case in cases if case.partition == partition for node in case.nodes}
-        if any(node not in silent and node not in leaf_of for node in nodes):
+        answering = nodes.difference(silent)
+        if not answering <= leaf_of.keys():
             # One that answers may be on any leaf.
             continue
-        for node in nodes & leaf_of.keys():
-            members.setdefault(leaf_of[node], set()).add(node)
-    dark = {leaf: nodes for leaf, nodes in members.items() if nodes <= set(silent)}
-    if len(dark) == len(members):
-        return []
-    return [
-        _silent_leaf(leaf, sorted(nodes, key=natural))
-        for leaf, nodes in sorted(dark.items())
-        if len(nodes) >= _SILENT_LEAF
-    ]
+        members: dict[str, set[str]] = {}
+        for node, leaf in leaf_of.items():
+            members.setdefault(leaf, set()).add(node)
+        dark += [
+            _silent_leaf(leaf, sorted(members[leaf], key=natural))
+            for leaf in sorted(members)
+            if answering and members[leaf] <= set(silent) and len(members[leaf]) >= _SILENT_LEAF
+        ]
+    return dark
 
 
 def _silent_leaf(leaf: str, nodes: Sequence[str]) -> Suspect:

@@ -87,7 +87,8 @@ def silent(cases: Sequence[Case]) -> dict[str, str]:
         for failure in case.failures:
             for node in failure.nodes if failure.kind == UNAVAILABLE else ():
                 to_slurm.setdefault(node, failure.message)
-    return {**_silent_in_jobs(cases, bad), **to_slurm}
+    silent = {**_silent_in_jobs(cases, bad), **to_slurm}
+    return {n: why for n, why in silent.items() if not any(_spoke(case, n) for case in cases)}
 
 
 def lost_rails(cases: Sequence[Case]) -> list[LostRail]:

@@ -290,6 +290,16 @@ def test_who_is_bad_with_all_of_other_leaves_is_measured_at_home_once() -> None:
     assert asked([*met, Met(0, *home.ends, False)], leaves) == []
 
 
+def test_two_that_are_bad_at_home_behind_dead_uplinks_each_meet_another_there() -> None:
+    """Which of them is bad as well, their uplinks do not say."""
+    leaves = in_fours(16)
+    away = [(4 * leaf + number, number) for leaf in (1, 2, 3) for number in range(4)]
+    met = [*across(away), Met(0, "n0", "n1", False)]
+    home = [one for one in asked(met, leaves) if {leaves[node] for node in one.ends} == {"leaf0"}]
+    assert sorted(node for one in home for node in one.ends) == ["n0", "n1", "n2", "n3"]
+    assert all(set(one.ends) != {"n0", "n1"} for one in home)
+
+
 def test_a_side_keeps_its_role() -> None:
     met = [Met(0, *pair, "n2" not in pair and "n3" not in pair) for pair in ring(nodes(8))]
     # Both were the client of the first bad pair that they were in.

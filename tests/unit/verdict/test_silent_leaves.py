@@ -105,8 +105,15 @@ def test_a_leaf_of_which_one_node_is_in_the_campaign_is_not_told_from_it() -> No
     assert named(silent_beside(["n5"], ["n1", "n2", "n5", "n9"])) == ["node n5"]
 
 
-def test_a_leaf_is_named_by_its_nodes_in_the_campaign() -> None:
-    assert named(silent_beside(["n5", "n6"], ["n1", "n2", "n5", "n6"])) == ["leaf leaf2"]
+def test_of_a_leaf_whose_other_nodes_are_in_no_campaign_the_nodes_are_named() -> None:
+    """Those may have jobs, and two nodes took the same firmware."""
+    silent = silent_beside(["n5", "n6"], ["n1", "n2", "n5", "n6"])
+    assert named(silent) == ["node n5", "node n6"]
+
+
+def test_a_node_that_answered_later_keeps_its_leaf_from_being_named() -> None:
+    later = dataclasses.replace(case_on(("n5", "n6"), passed=True), check="NodeState")
+    assert named([*silent_beside(DARK), later]) == [f"node {node}" for node in DARK]
 
 
 @pytest.mark.parametrize("leaves", [{}, {"ns": {}}, {"roce": LEAVES["ns"]}])

@@ -329,7 +329,8 @@ def _more_than(count: float, here: float, others: float, elsewhere: float) -> fl
         return 0.0
     share = here / (here + elsewhere + _BY_THEMSELVES)
     chance = max(_LOOKS * float(special.betainc(count, others + 1, share)), sys.float_info.min)
-    return min(count * math.log(count / expected) - (count - expected), -math.log(chance))
+    ratio = count * math.log(count / expected) - (count - expected)
+    return max(0.0, min(ratio, -math.log(chance)))
 
 
 def _not_momentary(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
