@@ -281,7 +281,7 @@ MUTANTS = [
         "src/railgauge/node/retest.py",
         "        if one.other(node) in well\n    }",
         "    }",
-        "tests/unit/node/test_retest.py -k behind_dead_uplinks",
+        "tests/unit/node/test_retest.py -k with_each_other_each",
     ),
     Mutant(
         "who answered later does not answer",

@@ -290,10 +290,10 @@ def test_who_is_bad_with_all_of_other_leaves_is_measured_at_home_once() -> None:
     assert asked([*met, Met(0, *home.ends, False)], leaves) == []
 
 
-def test_two_that_are_bad_at_home_behind_dead_uplinks_each_meet_another_there() -> None:
-    """Which of them is bad as well, their uplinks do not say."""
+def test_two_that_are_bad_at_home_with_each_other_each_meet_another_there() -> None:
+    """One of them may be innocent: what is bad with other leaves does not say which."""
     leaves = in_fours(16)
-    away = [(4 * leaf + number, number) for leaf in (1, 2, 3) for number in range(4)]
+    away = [(4 * leaf + number, number) for leaf in (1, 2, 3) for number in (0, 1)]
     met = [*across(away), Met(0, "n0", "n1", False)]
     home = [one for one in asked(met, leaves) if {leaves[node] for node in one.ends} == {"leaf0"}]
     assert sorted(node for one in home for node in one.ends) == ["n0", "n1", "n2", "n3"]
