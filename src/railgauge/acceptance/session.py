@@ -92,7 +92,7 @@ def compile_for_nodes() -> None:
     """
     for room in ("node", "slurm"):
         compileall.compile_dir(paths.SOURCE / "railgauge" / room, quiet=2)
-    for module in ("__init__.py", "atomic.py"):
+    for module in ("__init__.py", "atomic.py", "errors.py"):
         compileall.compile_file(paths.SOURCE / "railgauge" / module, quiet=2)
 
 
