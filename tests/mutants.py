@@ -1552,6 +1552,13 @@ MUTANTS = [
         "tests/unit/node/test_retest.py -k since_then",
     ),
     Mutant(
+        "many pairs that fell are noise",
+        "src/railgauge/node/retest.py",
+        "[share - median for share in known if share > median]",
+        "[abs(share - median) for share in known]",
+        "tests/unit/node/test_retest.py -k since_then",
+    ),
+    Mutant(
         "what all nodes send again accuses their pairs",
         "src/railgauge/node/retest.py",
         "return most + (statistics.median(segments) if len(segments) >= LEAST_PAIRS else 0)",
