@@ -1848,7 +1848,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rolling update goes on beside one whose nodes nobody knows",
-        "src/railgauge/cli/gate.py",
+        "src/railgauge/gate/sequence.py",
         "    stuck = roll.unknown(system)\n",
         "    stuck: roll.StuckError | None = None\n",
         f"{_GATE}/test_lost_rolls.py -k no_other",
