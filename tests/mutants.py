@@ -1854,6 +1854,13 @@ MUTANTS = [
         f"{_GATE}/test_lost_rolls.py -k no_other",
     ),
     Mutant(
+        "the word of a damaged journal drops the batches of another rolling update",
+        "src/railgauge/cli/gate.py",
+        "        if no_more and not damaged:\n",
+        "        if no_more:\n",
+        f"{_GATE}/test_lost_rolls.py -k leaves_another",
+    ),
+    Mutant(
         "a damaged journal is settled while its update runs",
         "src/railgauge/gate/roll.py",
         'if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):',

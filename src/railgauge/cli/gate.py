@@ -458,7 +458,8 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
 
     For an update that failed and was mended, or whose end nobody knows (the login node went down
     with it, or it was killed). What was said, when and by whom stays in the journal. Where that is
-    damaged, --no-more is the word that no node is in the update but --nodes.
+    damaged, --no-more is the word that no node is in the update but --nodes; another update beside
+    it keeps what it has not begun.
     """
     chosen = enter(system)
     from railgauge.cluster import rights
@@ -491,7 +492,9 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
         if not act:
             click.echo("  next: the same command with --act")
             return
-        if no_more:
+        damaged = roll.damaged(chosen)
+        # Where there are damaged journals, the word is of what these do not say.
+        if no_more and not damaged:
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
@@ -499,5 +502,12 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )
-        for path in roll.set_aside_lost(chosen):
-            click.echo(f"damaged journal set aside as {path}")
+        for lost in damaged:
+            click.echo(f"damaged journal set aside as {lost.set_aside()}")
+        left = journal.rolling(chosen)
+        if damaged and left is not None and left.waiting:
+            click.echo(
+                f"rolling update {left.id} has its journal, and keeps what it has not begun: "
+                f"{hostlist.fold(left.waiting)}\n"
+                "  next: railgauge gate update-done --no-more --act drops that"
+            )

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from railgauge import hostlist, processes
 from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, update
-from railgauge.gate.journal import Roll, Run
+from railgauge.gate.journal import Lost, Roll, Run
 from railgauge.hooks import Say
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
@@ -287,9 +286,9 @@ def _require_known(system: str, no_more: bool) -> None:
                 )
 
 
-def set_aside_lost(system: str) -> list[Path]:
-    """Set the damaged journals of rolling updates aside, on an operator's word; where they are."""
-    return [lost.set_aside() for lost in journal.lost_rolls(system) if lost.damaged]
+def damaged(system: str) -> list[Lost]:
+    """The damaged journals of rolling updates, which an operator's word settles."""
+    return [lost for lost in journal.lost_rolls(system) if lost.damaged]
 
 
 def require_ended(system: str, nodes: Sequence[str], no_more: bool) -> None:

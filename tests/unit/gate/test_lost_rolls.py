@@ -137,6 +137,8 @@ def test_no_other_rolling_update_begins_or_goes_on(
     roll.begin("lab", ["n4"], f"touch {tmp_path}/begun", 1, 1, False)
     path.write_bytes(kept)
     assert gate("run", "--act")[1] == 1 and not (tmp_path / "begun").exists()
+    # The first word settles the damaged journal, the second one drops what has not begun.
+    assert gate("update-done", "--no-more", "--act")[1] == 0
     assert gate("update-done", "--no-more", "--act")[1] == 0
     assert journal.rolling("lab") is None
 
@@ -185,6 +187,22 @@ def test_a_forced_release_returns_the_node_and_keeps_the_question_of_the_others(
     words = ["--force-release", "--why", "replaced by hand", "--act"]
     assert gate("release", "--nodes", "n2", *words)[1] == 0
     assert "n2" in nodes.open() and damaged.exists()
+
+
+@pytest.mark.parametrize("named", [["--nodes", "n1"], []])
+def test_the_word_leaves_another_rolling_update_what_it_has_not_begun(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path, named: list[str]
+) -> None:
+    """The defect: the batches of the one that goes on were dropped with the old journal."""
+    other = roll.begin("lab", ["n2", "n3"], f"echo {{nodes}} >> {tmp_path}/updated", 1, 60, False)
+    path = left(nodes=["n1"], phase="a new one")
+    text, code = gate("update-done", "--no-more", *named, "--act")
+    assert code == 0 and f"rolling update {other.id}" in text and "n[2-3]" in text
+    assert path.with_suffix(".damaged").exists()
+    kept = journal.rolling("lab")
+    assert kept is not None and kept.waiting == ["n2", "n3"] and kept.words == []
+    assert gate("run", "--act")[1] == 0
+    assert (tmp_path / "updated").read_text().split() == ["n2", "n3"]
 
 
 @pytest.fixture
