@@ -1765,8 +1765,8 @@ MUTANTS = [
     Mutant(
         "nodes that a run resumed are not drained again before its reservations go",
         "src/railgauge/gate/run.py",
-        "            if not state.drained:\n                slurm_nodes.drain([node], run.reasons",
-        "            if False:\n                slurm_nodes.drain([node], run.reasons",
+        "        if not state.drained:\n            slurm_nodes.drain([node], run.reasons",
+        "        if False:\n            slurm_nodes.drain([node], run.reasons",
         f"{_GATE}/test_run.py -k half_way",
     ),
     Mutant(
@@ -1852,6 +1852,20 @@ MUTANTS = [
         "    stuck = roll.unknown(system)\n",
         "    stuck: roll.StuckError | None = None\n",
         f"{_GATE}/test_lost_rolls.py -k no_other",
+    ),
+    Mutant(
+        "a run that broke off goes on beside an update whose nodes nobody knows",
+        "src/railgauge/gate/sequence.py",
+        "        if (wait := waits_for(broken)) is not None:\n",
+        "        if (wait := waits_for(broken)) is not None and False:\n",
+        f"{_GATE}/test_lost_rolls.py -k broke_off_waits",
+    ),
+    Mutant(
+        "a run that waits for a word leaves its nodes to its reservation alone",
+        "src/railgauge/gate/sequence.py",
+        "            run.keep_waiting(broken)\n",
+        "",
+        f"{_GATE}/test_lost_rolls.py -k not_all_that_keeps",
     ),
     Mutant(
         "the word of a damaged journal drops the batches of another rolling update",

@@ -339,9 +339,11 @@ def _say_plan(
     batch: int,
     despite_reservations: bool,
 ) -> None:
-    from railgauge.gate import journal, partners, run
+    from railgauge.gate import journal, partners, run, sequence
 
     broken, roll = journal.unended(system), journal.rolling(system)
+    if broken is not None and (wait := sequence.waits_for(broken)) is not None:
+        raise wait
     if broken is not None:
         click.echo(f"would go on with gate run {broken.id}, which broke off after {broken.step}")
     if roll is not None:

@@ -8,7 +8,7 @@ word.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, processes
 from railgauge.cluster import store
@@ -258,9 +258,13 @@ def _require_drained(roll: Roll) -> None:
         )
 
 
-def unknown(system: str) -> StuckError | None:
-    """What is to be said where a rolling update has no journal that can be read."""
+def unknown(system: str, among: Collection[str] | None = None) -> StuckError | None:
+    """What is to be said where a rolling update has no journal that can be read, and may be written
+    on nodes `among` these.
+    """
     for lost in journal.lost_rolls(system):
+        if among is not None and lost.nodes is not None and not set(among) & set(lost.nodes):
+            continue
         nodes = "any node" if lost.nodes is None else hostlist.fold(lost.nodes)
         return StuckError(
             f"{lost.words}; expected that of a rolling update: its update may be written on {nodes}"

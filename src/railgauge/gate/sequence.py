@@ -56,6 +56,13 @@ class Ended:
         }
 
 
+def waits_for(broken: Run) -> roll.StuckError | None:
+    """What a run that broke off waits for; None where it may go on: none of its nodes and partners
+    may be in an update that nothing is known of.
+    """
+    return roll.unknown(broken.system, [*broken.nodes, *broken.partners])
+
+
 def run_all(
     system: str,
     wanted: Sequence[str] | None,
@@ -66,13 +73,18 @@ def run_all(
     """Bring to its end what broke off, then test the held nodes (`wanted`, else all of them), then
     take the batches that are left.
 
-    roll.StuckError, after all that can be tested, where an update waits for an operator's word.
+    roll.StuckError where an update waits for an operator's word: after all that can be tested, and
+    before where that concerns a run that broke off.
     """
     ended: list[Run] = []
     for lost in journal.lost(system):
         run.recover(system, lost, say)
     broken, rolling = journal.unended(system), journal.rolling(system)
     if broken is not None:
+        if (wait := waits_for(broken)) is not None:
+            run.keep_waiting(broken)
+            say(f"gate run {broken.id}, which broke off after {broken.step}, does not go on")
+            raise wait
         say(f"going on with gate run {broken.id}, which broke off after {broken.step}")
         broken.despite_reservations |= despite_reservations
         try:
