@@ -263,25 +263,27 @@ def unknown(system: str, among: Collection[str] | None = None) -> StuckError | N
     on nodes `among` these.
     """
     for lost in journal.lost_rolls(system):
-        if among is not None and lost.nodes is not None and not set(among) & set(lost.nodes):
-            continue
-        nodes = "any node" if lost.nodes is None else hostlist.fold(lost.nodes)
-        return StuckError(
-            f"{lost.words}; expected that of a rolling update: its update may be written on {nodes}"
-            ", so none of them is tested, lent as a partner or returned",
-            next_step=lost.next_step,
-        )
+        if among is None or lost.nodes is None or set(among) & set(lost.nodes):
+            return _stuck(lost)
     return None
+
+
+def _stuck(lost: Lost) -> StuckError:
+    nodes = "any node" if lost.nodes is None else hostlist.fold(lost.nodes)
+    return StuckError(
+        f"{lost.words}; expected that of a rolling update: its update may be written on {nodes}"
+        ", so none of them is tested, lent as a partner or returned",
+        next_step=lost.next_step,
+    )
 
 
 def _require_known(system: str, no_more: bool) -> None:
     """RailgaugeError where a rolling update has no journal, unless a person has said that no more
     nodes are in it, and its update does not run on this host.
     """
-    stuck = unknown(system)
     for lost in journal.lost_rolls(system):
-        if stuck and not (lost.damaged and no_more):
-            raise stuck
+        if not (lost.damaged and no_more):
+            raise _stuck(lost)
         for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
             if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):
                 raise RailgaugeError(
