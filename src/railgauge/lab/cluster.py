@@ -20,7 +20,7 @@ from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
 from railgauge.hooks import Say
-from railgauge.lab import network, releases, render, rootfs, switches, vm
+from railgauge.lab import host, network, releases, render, rootfs, switches, vm
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
 from railgauge.lab.releases import DEFAULT, Release
@@ -32,14 +32,8 @@ _BOOT = Path(__file__).parent / "boot"
 #: Slurm's client commands that ReFrame and people need outside.
 COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
 
-_TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
-
 #: How long Slurm may take to have all nodes: a few seconds, and more on a busy machine.
 IDLE_LIMIT_S = 300
-
-_NEEDED_MEMORY_MIB = 1024
-_MEMORY = Path("/proc/meminfo")
-_OS_RELEASE = Path("/etc/os-release")
 
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|c)")
 
@@ -253,19 +247,19 @@ class Lab:
         All nodes of the lab, or with `nodes` those and the ones that it has already. Raises
         EnvironmentProblem, naming what is missing or which node did not come.
         """
-        _require_host()
+        host.require()
         folders = [paths.HOME, paths.results_root(), paths.stack_folder()]
-        _require_usable([self.folders.lab, *folders])
+        host.require_usable([self.folders.lab, *folders])
         wanted = [self.node(name) for name in nodes] if nodes else self._nodes_of_release(say)
         if any(node.kind == "vm" for node in wanted):
             self._require_vm_nodes(wanted)
         with self.locked():
             image = rootfs.ensure(self.folders.lab, say, self.release)
             if self.init is None:
-                self._require_memory(wanted)
+                host.require_memory(wanted)
                 self._start_namespaces(image, say)
             elif any(n.kind == "vm" and self.machine(n.name) is None for n in wanted):
-                self._require_memory([n for n in wanted if self.machine(n.name) is None])
+                host.require_memory([n for n in wanted if self.machine(n.name) is None])
             self._mend_network(say)
             missing = self._use(wanted)
             # The virtual machines first: they take longest to come.
@@ -541,29 +535,6 @@ class Lab:
             "\n".join(f"    {line}" for line in [n for n in lines if n][-count:]) or "    nothing"
         )
 
-    def _require_memory(self, nodes: Sequence[Node]) -> None:
-        needed = _NEEDED_MEMORY_MIB + sum(n.memory_mib for n in nodes if n.kind == "vm")
-        fields = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
-        available = int(fields["MemAvailable"].split()[0]) // 1024
-        if available < needed:
-            raise EnvironmentProblem(
-                f"{available} MiB of memory available, the lab needs {needed} MiB",
-                next_step="end something else, or leave nodes out: railgauge lab up --nodes n[1-4]",
-            )
-
-
-def _require_usable(folders: Sequence[Path]) -> None:
-    """EnvironmentProblem for a path that PATH, or the list of shared folders, cannot hold."""
-    for folder in folders:
-        signs = ((":", "a colon"), ("\n", "a line break"))
-        bad = [name for sign, name in signs if sign in str(folder)]
-        if bad:
-            raise EnvironmentProblem(
-                f"the path {str(folder)!r} holds {' and '.join(bad)}, which separates paths in "
-                "lists of them",
-                next_step="move the checkout (RAILGAUGE_LAB_DIR, RAILGAUGE_RESULTS) elsewhere",
-            )
-
 
 def _daemon(service: str) -> str:
     return "mariadbd" if service == "mariadb" else service
@@ -572,29 +543,3 @@ def _daemon(service: str) -> str:
 def _is_ready(state: str) -> bool:
     """It answers (no `*`), and Slurm can start jobs there, or somebody keeps it from that."""
     return state in _READY or state in KEPT_OUT
-
-
-def _require_host() -> None:
-    if os.geteuid() != 0:
-        raise EnvironmentProblem(
-            "the lab needs root: it makes namespaces, mounts and links",
-            next_step="sudo make accept, or sudo railgauge lab up",
-        )
-    os_release = _OS_RELEASE.read_text()
-    family = {
-        word
-        for line in os_release.splitlines()
-        if line.startswith(("ID=", "ID_LIKE="))
-        for word in line.partition("=")[2].strip('"').split()
-    }
-    if not family & {"debian", "ubuntu"}:
-        raise EnvironmentProblem(
-            f"the lab runs on Debian or Ubuntu; this is {' '.join(sorted(family)) or 'neither'}",
-            next_step="on a cluster the lab is not needed: source activate.sh; railgauge accept",
-        )
-    missing = {tool: package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
-    if missing:
-        raise EnvironmentProblem(
-            f"not installed: {', '.join(sorted(missing))}",
-            next_step=f"apt-get install {' '.join(sorted(set(missing.values())))}",
-        )
