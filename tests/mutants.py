@@ -2128,6 +2128,20 @@ MUTANTS = [
         "tests/unit/node/test_back.py",
     ),
     Mutant(
+        "the head has an sshd in labs that need none",
+        "src/railgauge/lab/cluster.py",
+        'return [*(["sshd"] if is_hypervisor else []), *self.spec.services]',
+        'return ["sshd", *self.spec.services]',
+        "tests/unit/lab/test_vm.py -k where_it_is_the_hypervisor",
+    ),
+    Mutant(
+        "a dead sshd of the hypervisor stays dead",
+        "src/railgauge/lab/cluster.py",
+        "        for service in self.services:\n",
+        "        for service in self.spec.services:\n",
+        "tests/unit/lab/test_vm.py -k dead_sshd",
+    ),
+    Mutant(
         "a drained node is waited for",
         "src/railgauge/cluster/inventories.py",
         "    closed = _closed(states)\n",

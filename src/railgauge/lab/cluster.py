@@ -71,7 +71,10 @@ class Folders:
 
 
 class Lab:
-    """One embedded cluster: its description, its folder and its state on this machine."""
+    """One embedded cluster: its description, its folder and its state on this machine.
+
+    `hypervisors` are those that the system names below its virtual nodes: node -> host.
+    """
 
     def __init__(
         self,
@@ -80,12 +83,14 @@ class Lab:
         folder: Path | None = None,
         release: Release = DEFAULT,
         system: str = lab.SYSTEM,
+        hypervisors: Mapping[str, str] | None = None,
     ) -> None:
         self.spec = spec
         self.partitions = dict(partitions)
         self.folders = Folders(folder or paths.lab_folder())
         self.release = release
         self.system = system
+        self.hypervisors = dict(hypervisors or {})
 
     # --- state -----------------------------------------------------------------------------
 
@@ -270,7 +275,7 @@ class Lab:
                 say(f"starting {node.name} ({node.kind})")
                 KINDS[node.kind].start(self, node)
             if self.machine(self.spec.head.name) is None:
-                say(f"starting {self.spec.head.name}: munge, {', '.join(self.spec.services)}")
+                say(f"starting {self.spec.head.name}: munge, {', '.join(self.services)}")
                 self.start_machine("head", self.spec.head.name, gpus=0)
             else:
                 self._restart_dead_services(say)
@@ -321,6 +326,9 @@ class Lab:
         names = {node.name for node in [*self.in_use(), *nodes]}
         chosen = [node for node in self.spec.all_nodes() if node.name in names]
         write_text(self.folders.run / "nodes", " ".join(node.name for node in chosen))
+        # Which daemons the head needs depends on them.
+        environment = render.environment(self.spec, self.services)
+        write_text(self.folders.run / "cluster.env", environment)
         return [node for node in chosen if self.machine(node.name) is None]
 
     def in_use(self) -> list[Node]:
@@ -339,7 +347,6 @@ class Lab:
         write_text(run / "system", self.system)
         write_text(run / "release", self.release.name)
         write_text(run / "lab.json", self.spec.model_dump_json())
-        write_text(run / "cluster.env", render.environment(self.spec))
         (run / "munge.key").write_bytes(secrets.token_bytes(1024))
         (run / "munge.key").chmod(0o600)
         (run / "rootfs").write_text(str(image))
@@ -442,8 +449,17 @@ class Lab:
     def service_runs(self, service: str) -> bool:
         return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0
 
+    @property
+    def services(self) -> list[str]:
+        """The daemons of the head, in the order in which they start: an sshd too where it is the
+        hypervisor of a virtual machine of this lab.
+        """
+        virtual = [node.name for node in self.in_use() if node.kind == "vm"]
+        is_hypervisor = any(self.hypervisors.get(n) == self.spec.head.name for n in virtual)
+        return [*(["sshd"] if is_hypervisor else []), *self.spec.services]
+
     def _restart_dead_services(self, say: Say) -> None:
-        for service in self.spec.services:
+        for service in self.services:
             if not self.service_runs(service):
                 say(f"starting {service} again")
                 self.start_service(service)
