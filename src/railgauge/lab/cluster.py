@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import re
@@ -21,6 +20,7 @@ from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
 from railgauge.hooks import Say
 from railgauge.lab import host, network, releases, render, rootfs, switches, vm
+from railgauge.lab.folders import Folders
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
 from railgauge.lab.releases import DEFAULT, Release
@@ -45,29 +45,6 @@ KEPT_OUT = {"drained", "draining", "maint"}
 
 def _ignore(_: str) -> None:
     pass
-
-
-@dataclasses.dataclass(frozen=True)
-class Folders:
-    """The lab's own folder: `run/` lives as long as the lab, `rootfs/` is the cache."""
-
-    lab: Path
-
-    @property
-    def run(self) -> Path:
-        return self.lab / "run"
-
-    @property
-    def log(self) -> Path:
-        return self.run / "log"
-
-    @property
-    def machines(self) -> Path:
-        return self.run / "machines"
-
-    @property
-    def bin(self) -> Path:
-        return self.lab / "bin"
 
 
 class Lab:
