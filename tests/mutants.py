@@ -1772,8 +1772,8 @@ MUTANTS = [
     Mutant(
         "nodes that a run resumed are not drained again before its reservations go",
         "src/railgauge/gate/run.py",
-        "            if not state.drained:\n                slurm_nodes.drain([node], run.reasons",
-        "            if False:\n                slurm_nodes.drain([node], run.reasons",
+        "        if not state.drained:\n            slurm_nodes.drain([node], run.reasons",
+        "        if False:\n            slurm_nodes.drain([node], run.reasons",
         f"{_GATE}/test_run.py -k half_way",
     ),
     Mutant(
@@ -1855,10 +1855,31 @@ MUTANTS = [
     ),
     Mutant(
         "a rolling update goes on beside one whose nodes nobody knows",
-        "src/railgauge/cli/gate.py",
+        "src/railgauge/gate/sequence.py",
         "    stuck = roll.unknown(system)\n",
         "    stuck: roll.StuckError | None = None\n",
         f"{_GATE}/test_lost_rolls.py -k no_other",
+    ),
+    Mutant(
+        "a run that broke off goes on beside an update whose nodes nobody knows",
+        "src/railgauge/gate/sequence.py",
+        "        if (wait := waits_for(broken)) is not None:\n",
+        "        if (wait := waits_for(broken)) is not None and False:\n",
+        f"{_GATE}/test_lost_rolls.py -k broke_off_waits",
+    ),
+    Mutant(
+        "a run that waits for a word leaves its nodes to its reservation alone",
+        "src/railgauge/gate/sequence.py",
+        "            run.keep_waiting(broken)\n",
+        "",
+        f"{_GATE}/test_lost_rolls.py -k not_all_that_keeps",
+    ),
+    Mutant(
+        "the word of a damaged journal drops the batches of another rolling update",
+        "src/railgauge/cli/gate.py",
+        "        if no_more and not damaged:\n",
+        "        if no_more:\n",
+        f"{_GATE}/test_lost_rolls.py -k leaves_another",
     ),
     Mutant(
         "a damaged journal is settled while its update runs",
@@ -2112,6 +2133,20 @@ MUTANTS = [
         "slow = rate is not None and rate < on_the_wire(",
         "slow = False and bool(",
         "tests/unit/node/test_back.py",
+    ),
+    Mutant(
+        "the head has an sshd in labs that need none",
+        "src/railgauge/lab/cluster.py",
+        'return [*(["sshd"] if is_hypervisor else []), *self.spec.services]',
+        'return ["sshd", *self.spec.services]',
+        "tests/unit/lab/test_vm.py -k where_it_is_the_hypervisor",
+    ),
+    Mutant(
+        "a dead sshd of the hypervisor stays dead",
+        "src/railgauge/lab/cluster.py",
+        "        for service in self.services:\n",
+        "        for service in self.spec.services:\n",
+        "tests/unit/lab/test_vm.py -k dead_sshd",
     ),
     Mutant(
         "a drained node is waited for",

@@ -416,6 +416,12 @@ def test_rails_are_found_on_the_nodes(login_node: None) -> None:
     assert (rdma.gid_type, rdma.line_gbits) == ("RoCE v2", None)
 
 
+def test_a_dead_sshd_of_their_hypervisor_is_started_again(cluster: Lab) -> None:
+    cluster.stop_service("sshd")
+    start_dead(cluster)
+    assert cluster.service_runs("sshd")
+
+
 def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
     measure: Run, verdict: Callable[[], dict[str, Any]], area: Path, cluster: Lab
 ) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -14,11 +14,7 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_SUSPECT, ConfigurationError, EnvironmentProblem, RailgaugeError
-from railgauge.hooks import Say
-
-if TYPE_CHECKING:
-    from railgauge.gate.journal import Run
+from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -296,7 +292,9 @@ def run_(
     130 interrupted.
     """
     chosen = enter(system)
+    from railgauge.cli import running
     from railgauge.cluster import rights, store
+    from railgauge.gate import sequence
     from railgauge.gate.lock import alone
 
     wanted = expand(chosen, nodes)
@@ -318,52 +316,12 @@ def run_(
             wanted = []
         # What it says on its way is not what it prints at its end.
         say = functools.partial(click.echo, err=as_json)
-        ended = answered(lambda: _run_all(chosen, wanted, despite_reservations, say))
+        ended = answered(
+            lambda: sequence.run_all(chosen, wanted, despite_reservations, running.typed(), say)
+        )
     if as_json:
         print_json(ended.as_dict(chosen))
     sys.exit(ended.exit_code)
-
-
-@dataclasses.dataclass(frozen=True)
-class Ended:
-    """What a call of `gate run` has done, and which nodes it could not test, and why."""
-
-    runs: Sequence[Run]
-    barred: Mapping[str, str]
-
-    @property
-    def exit_code(self) -> int:
-        if any(one.bad_partners for one in self.runs):
-            return EXIT_SUSPECT
-        # A node that lost its reservation in one run may have returned by the next one.
-        out = {node: node in one.kept_out for one in self.runs for node in one.nodes}
-        return int(bool(self.barred) or any(out.values()))
-
-    def as_dict(self, system: str) -> dict[str, Any]:
-        runs = [
-            {
-                "id": one.id,
-                "nodes": one.nodes,
-                "partners": one.partners,
-                "campaigns": one.campaigns,
-                "returned": [node for node in one.decided if node not in one.kept_out],
-                "kept_out": {
-                    node: one.decided[node] or one.outside.get(node, "") for node in one.kept_out
-                },
-                "bad_partners": one.bad_partners,
-                "lost": one.lost,
-                "undone": one.undone,
-                "started": one.started,
-                "ended": one.ended,
-            }
-            for one in self.runs
-        ]
-        return {
-            "system": system,
-            "exit_code": self.exit_code,
-            "runs": runs,
-            "not_tested": dict(self.barred),
-        }
 
 
 def _begin_roll(
@@ -374,60 +332,6 @@ def _begin_roll(
     answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
 
 
-def _run_all(system: str, wanted: list[str] | None, despite_reservations: bool, say: Say) -> Ended:
-    """What broke off, then the held nodes, then the batches that are left."""
-    from railgauge.gate import journal, roll, run
-
-    command = ["railgauge", *sys.argv[1:]]
-    ended: list[journal.Run] = []
-    for lost in journal.lost(system):
-        run.recover(system, lost, say)
-    broken, rolling = journal.unended(system), journal.rolling(system)
-    if broken is not None:
-        say(f"going on with gate run {broken.id}, which broke off after {broken.step}")
-        broken.despite_reservations |= despite_reservations
-        try:
-            run.finish(broken, command, say)
-        except run.LostReservationError as error:
-            # Lost while nobody ran it: its nodes are tested below as any other.
-            say(error.message)
-            run.finish(broken, command, say)
-        except run.Interrupted:
-            if rolling is not None and rolling.run == broken.id:
-                roll.next_batch(rolling)
-            raise
-        ended.append(broken)
-    # Without a journal of one it is not known who is healthy enough to be a partner.
-    stuck = roll.unknown(system)
-    if rolling is not None and stuck is None:
-        rolling.despite_reservations |= despite_reservations
-        try:
-            ended += roll.finish_batch(rolling, command, say)
-        except roll.StuckError as error:
-            stuck = error
-    barred: dict[str, str] = {}
-    if wanted != []:
-        held = run.candidates(system, wanted, despite_reservations)
-        # What becomes of the rolling update's batch it says itself.
-        rolled = rolling.batch if rolling is not None else []
-        barred = {name: why for name, why in held.barred.items() if name not in rolled}
-        for name, why in sorted(barred.items()):
-            say(f"{name}: not tested: {why}")
-        # Those that the broken run has just kept out were tested already.
-        tested = {node for one in ended for node in one.nodes if node not in one.lost}
-        rest = sorted(set(held.nodes) - tested)
-        if rest:
-            planned = run.plan(system, rest, despite_reservations)
-            ended.append(run.finish(planned, command, say))
-    if stuck is not None:
-        raise stuck
-    if rolling is not None and rolling.ended is None:
-        ended += roll.go_on(rolling, command, say)
-    if not ended:
-        say("railgauge holds no idle node: nothing to test")
-    return Ended(ended, barred)
-
-
 def _say_plan(
     system: str,
     nodes: list[str] | None,
@@ -435,9 +339,11 @@ def _say_plan(
     batch: int,
     despite_reservations: bool,
 ) -> None:
-    from railgauge.gate import journal, partners, run
+    from railgauge.gate import journal, partners, run, sequence
 
     broken, roll = journal.unended(system), journal.rolling(system)
+    if broken is not None and (wait := sequence.waits_for(broken)) is not None:
+        raise wait
     if broken is not None:
         click.echo(f"would go on with gate run {broken.id}, which broke off after {broken.step}")
     if roll is not None:
@@ -554,7 +460,8 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
 
     For an update that failed and was mended, or whose end nobody knows (the login node went down
     with it, or it was killed). What was said, when and by whom stays in the journal. Where that is
-    damaged, --no-more is the word that no node is in the update but --nodes.
+    damaged, --no-more is the word that no node is in the update but --nodes; another update beside
+    it keeps what it has not begun.
     """
     chosen = enter(system)
     from railgauge.cluster import rights
@@ -587,7 +494,9 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
         if not act:
             click.echo("  next: the same command with --act")
             return
-        if no_more:
+        damaged = roll.damaged(chosen)
+        # Where there are damaged journals, the word is of what these do not say.
+        if no_more and not damaged:
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
@@ -595,5 +504,12 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )
-        for path in roll.set_aside_lost(chosen):
-            click.echo(f"damaged journal set aside as {path}")
+        for lost in damaged:
+            click.echo(f"damaged journal set aside as {lost.set_aside()}")
+        left = journal.rolling(chosen)
+        if damaged and left is not None and left.waiting:
+            click.echo(
+                f"rolling update {left.id} has its journal, and keeps what it has not begun: "
+                f"{hostlist.fold(left.waiting)}\n"
+                "  next: railgauge gate update-done --no-more --act drops that"
+            )

@@ -67,8 +67,15 @@ def open_lab(
 
 
 def _described(system: str, described: spec.LabSpec, release: releases.Release) -> Lab:
-    partitions = {p.name: p.extras.nodes for p in systems.load(system).partitions}
-    return Lab(described, partitions, release=release, system=system)
+    partitions = systems.load(system).partitions
+    hypervisors = {
+        node: one.host
+        for partition in partitions
+        if partition.extras.contention
+        for node, one in partition.extras.contention.hypervisors.items()
+    }
+    hostlists = {partition.name: partition.extras.nodes for partition in partitions}
+    return Lab(described, hostlists, release=release, system=system, hypervisors=hypervisors)
 
 
 def _another(running: Lab, how: str) -> EnvironmentProblem:
@@ -180,7 +187,7 @@ def status(as_json: bool) -> None:
         line = f"{switch.name:<8} {switch.kind:<10} {subnet!s:<14} {power:<4} {nodes}"
         click.echo(line.rstrip())
     if states:
-        for service in cluster.spec.services:
+        for service in cluster.services:
             running = "running" if cluster.service_runs(service) else "not running"
             click.echo(f"{cluster.spec.head.name:<8} {service:<10} {running}")
     for fault in faults.active(cluster):
@@ -188,7 +195,7 @@ def status(as_json: bool) -> None:
 
 
 def _status(cluster: Lab, states: Mapping[str, str]) -> dict[str, Any]:
-    services = cluster.spec.services if states else ()
+    services = cluster.services if states else ()
     return {
         "system": cluster.system,
         "nodes": [

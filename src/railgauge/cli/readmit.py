@@ -10,7 +10,7 @@ import click
 
 from railgauge.cli import running
 from railgauge.cli.duration import Duration
-from railgauge.cli.gate import Ended, answered, despite, enter, expand, options
+from railgauge.cli.gate import answered, despite, enter, expand, options
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
@@ -44,6 +44,7 @@ def readmit(
     from railgauge.gate import partners as lent
     from railgauge.gate import readmit as readmission
     from railgauge.gate.lock import alone
+    from railgauge.gate.sequence import Ended
 
     wanted, partners = expand(chosen, nodes), expand(chosen, beside) or []
     if wanted is None:

@@ -8,14 +8,13 @@ word.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, processes
 from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, update
-from railgauge.gate.journal import Roll, Run
+from railgauge.gate.journal import Lost, Roll, Run
 from railgauge.hooks import Say
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
@@ -259,26 +258,32 @@ def _require_drained(roll: Roll) -> None:
         )
 
 
-def unknown(system: str) -> StuckError | None:
-    """What is to be said where a rolling update has no journal that can be read."""
+def unknown(system: str, among: Collection[str] | None = None) -> StuckError | None:
+    """What is to be said where a rolling update has no journal that can be read, and may be written
+    on nodes `among` these.
+    """
     for lost in journal.lost_rolls(system):
-        nodes = "any node" if lost.nodes is None else hostlist.fold(lost.nodes)
-        return StuckError(
-            f"{lost.words}; expected that of a rolling update: its update may be written on {nodes}"
-            ", so none of them is tested, lent as a partner or returned",
-            next_step=lost.next_step,
-        )
+        if among is None or lost.nodes is None or set(among) & set(lost.nodes):
+            return _stuck(lost)
     return None
+
+
+def _stuck(lost: Lost) -> StuckError:
+    nodes = "any node" if lost.nodes is None else hostlist.fold(lost.nodes)
+    return StuckError(
+        f"{lost.words}; expected that of a rolling update: its update may be written on {nodes}"
+        ", so none of them is tested, lent as a partner or returned",
+        next_step=lost.next_step,
+    )
 
 
 def _require_known(system: str, no_more: bool) -> None:
     """RailgaugeError where a rolling update has no journal, unless a person has said that no more
     nodes are in it, and its update does not run on this host.
     """
-    stuck = unknown(system)
     for lost in journal.lost_rolls(system):
-        if stuck and not (lost.damaged and no_more):
-            raise stuck
+        if not (lost.damaged and no_more):
+            raise _stuck(lost)
         for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
             if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):
                 raise RailgaugeError(
@@ -287,9 +292,9 @@ def _require_known(system: str, no_more: bool) -> None:
                 )
 
 
-def set_aside_lost(system: str) -> list[Path]:
-    """Set the damaged journals of rolling updates aside, on an operator's word; where they are."""
-    return [lost.set_aside() for lost in journal.lost_rolls(system) if lost.damaged]
+def damaged(system: str) -> list[Lost]:
+    """The damaged journals of rolling updates, which an operator's word settles."""
+    return [lost for lost in journal.lost_rolls(system) if lost.damaged]
 
 
 def require_ended(system: str, nodes: Sequence[str], no_more: bool) -> None:

@@ -167,15 +167,28 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
 def _undo(run: Run, why: str, say: Say) -> None:
     """Drain the nodes again with their former reasons; then delete the reservations."""
     try:
-        for node, state in slurm_nodes.show(run.nodes).items():
-            if not state.drained:
-                slurm_nodes.drain([node], run.reasons.get(node, "to be tested"))
+        _drain_again(run, run.nodes)
         _unreserve(run)
         run.undone, run.ended = why, store.now()
         run.save()
         say(f"undone: {hostlist.fold(run.nodes)} drained as before, nothing reserved")
     except EnvironmentProblem as error:
         say(f"not undone: {error}; railgauge gate run --act goes on with gate run {run.id}")
+
+
+def keep_waiting(run: Run) -> None:
+    """Drain the nodes that a run which broke off has not accepted. It may wait for days before it
+    goes on, and nothing is open then if somebody deletes its reservation meanwhile.
+    """
+    _drain_rejected(run)
+    _drain_again(run, run.open_nodes)
+
+
+def _drain_again(run: Run, nodes: Sequence[str]) -> None:
+    """Drain these of its nodes that are not, with their former reasons."""
+    for node, state in (slurm_nodes.show(nodes) if nodes else {}).items():
+        if not state.drained:
+            slurm_nodes.drain([node], run.reasons.get(node, "to be tested"))
 
 
 def _unreserve(run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import re
@@ -20,7 +19,8 @@ from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
 from railgauge.hooks import Say
-from railgauge.lab import network, releases, render, rootfs, switches, vm
+from railgauge.lab import host, network, releases, render, rootfs, switches, vm
+from railgauge.lab.folders import Folders
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
 from railgauge.lab.releases import DEFAULT, Release
@@ -32,14 +32,8 @@ _BOOT = Path(__file__).parent / "boot"
 #: Slurm's client commands that ReFrame and people need outside.
 COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
 
-_TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
-
 #: How long Slurm may take to have all nodes: a few seconds, and more on a busy machine.
 IDLE_LIMIT_S = 300
-
-_NEEDED_MEMORY_MIB = 1024
-_MEMORY = Path("/proc/meminfo")
-_OS_RELEASE = Path("/etc/os-release")
 
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|c)")
 
@@ -53,31 +47,11 @@ def _ignore(_: str) -> None:
     pass
 
 
-@dataclasses.dataclass(frozen=True)
-class Folders:
-    """The lab's own folder: `run/` lives as long as the lab, `rootfs/` is the cache."""
-
-    lab: Path
-
-    @property
-    def run(self) -> Path:
-        return self.lab / "run"
-
-    @property
-    def log(self) -> Path:
-        return self.run / "log"
-
-    @property
-    def machines(self) -> Path:
-        return self.run / "machines"
-
-    @property
-    def bin(self) -> Path:
-        return self.lab / "bin"
-
-
 class Lab:
-    """One embedded cluster: its description, its folder and its state on this machine."""
+    """One embedded cluster: its description, its folder and its state on this machine.
+
+    `hypervisors` are those that the system names below its virtual nodes: node -> host.
+    """
 
     def __init__(
         self,
@@ -86,12 +60,14 @@ class Lab:
         folder: Path | None = None,
         release: Release = DEFAULT,
         system: str = lab.SYSTEM,
+        hypervisors: Mapping[str, str] | None = None,
     ) -> None:
         self.spec = spec
         self.partitions = dict(partitions)
         self.folders = Folders(folder or paths.lab_folder())
         self.release = release
         self.system = system
+        self.hypervisors = dict(hypervisors or {})
 
     # --- state -----------------------------------------------------------------------------
 
@@ -253,19 +229,19 @@ class Lab:
         All nodes of the lab, or with `nodes` those and the ones that it has already. Raises
         EnvironmentProblem, naming what is missing or which node did not come.
         """
-        _require_host()
+        host.require()
         folders = [paths.HOME, paths.results_root(), paths.stack_folder()]
-        _require_usable([self.folders.lab, *folders])
+        host.require_usable([self.folders.lab, *folders])
         wanted = [self.node(name) for name in nodes] if nodes else self._nodes_of_release(say)
         if any(node.kind == "vm" for node in wanted):
             self._require_vm_nodes(wanted)
         with self.locked():
             image = rootfs.ensure(self.folders.lab, say, self.release)
             if self.init is None:
-                self._require_memory(wanted)
+                host.require_memory(wanted)
                 self._start_namespaces(image, say)
             elif any(n.kind == "vm" and self.machine(n.name) is None for n in wanted):
-                self._require_memory([n for n in wanted if self.machine(n.name) is None])
+                host.require_memory([n for n in wanted if self.machine(n.name) is None])
             self._mend_network(say)
             missing = self._use(wanted)
             # The virtual machines first: they take longest to come.
@@ -276,7 +252,7 @@ class Lab:
                 say(f"starting {node.name} ({node.kind})")
                 KINDS[node.kind].start(self, node)
             if self.machine(self.spec.head.name) is None:
-                say(f"starting {self.spec.head.name}: munge, {', '.join(self.spec.services)}")
+                say(f"starting {self.spec.head.name}: munge, {', '.join(self.services)}")
                 self.start_machine("head", self.spec.head.name, gpus=0)
             else:
                 self._restart_dead_services(say)
@@ -327,6 +303,9 @@ class Lab:
         names = {node.name for node in [*self.in_use(), *nodes]}
         chosen = [node for node in self.spec.all_nodes() if node.name in names]
         write_text(self.folders.run / "nodes", " ".join(node.name for node in chosen))
+        # Which daemons the head needs depends on them.
+        environment = render.environment(self.spec, self.services)
+        write_text(self.folders.run / "cluster.env", environment)
         return [node for node in chosen if self.machine(node.name) is None]
 
     def in_use(self) -> list[Node]:
@@ -345,7 +324,6 @@ class Lab:
         write_text(run / "system", self.system)
         write_text(run / "release", self.release.name)
         write_text(run / "lab.json", self.spec.model_dump_json())
-        write_text(run / "cluster.env", render.environment(self.spec))
         (run / "munge.key").write_bytes(secrets.token_bytes(1024))
         (run / "munge.key").chmod(0o600)
         (run / "rootfs").write_text(str(image))
@@ -448,8 +426,17 @@ class Lab:
     def service_runs(self, service: str) -> bool:
         return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0
 
+    @property
+    def services(self) -> list[str]:
+        """The daemons of the head, in the order in which they start: an sshd too where it is the
+        hypervisor of a virtual machine of this lab.
+        """
+        virtual = [node.name for node in self.in_use() if node.kind == "vm"]
+        is_hypervisor = any(self.hypervisors.get(n) == self.spec.head.name for n in virtual)
+        return [*(["sshd"] if is_hypervisor else []), *self.spec.services]
+
     def _restart_dead_services(self, say: Say) -> None:
-        for service in self.spec.services:
+        for service in self.services:
             if not self.service_runs(service):
                 say(f"starting {service} again")
                 self.start_service(service)
@@ -541,29 +528,6 @@ class Lab:
             "\n".join(f"    {line}" for line in [n for n in lines if n][-count:]) or "    nothing"
         )
 
-    def _require_memory(self, nodes: Sequence[Node]) -> None:
-        needed = _NEEDED_MEMORY_MIB + sum(n.memory_mib for n in nodes if n.kind == "vm")
-        fields = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
-        available = int(fields["MemAvailable"].split()[0]) // 1024
-        if available < needed:
-            raise EnvironmentProblem(
-                f"{available} MiB of memory available, the lab needs {needed} MiB",
-                next_step="end something else, or leave nodes out: railgauge lab up --nodes n[1-4]",
-            )
-
-
-def _require_usable(folders: Sequence[Path]) -> None:
-    """EnvironmentProblem for a path that PATH, or the list of shared folders, cannot hold."""
-    for folder in folders:
-        signs = ((":", "a colon"), ("\n", "a line break"))
-        bad = [name for sign, name in signs if sign in str(folder)]
-        if bad:
-            raise EnvironmentProblem(
-                f"the path {str(folder)!r} holds {' and '.join(bad)}, which separates paths in "
-                "lists of them",
-                next_step="move the checkout (RAILGAUGE_LAB_DIR, RAILGAUGE_RESULTS) elsewhere",
-            )
-
 
 def _daemon(service: str) -> str:
     return "mariadbd" if service == "mariadb" else service
@@ -572,29 +536,3 @@ def _daemon(service: str) -> str:
 def _is_ready(state: str) -> bool:
     """It answers (no `*`), and Slurm can start jobs there, or somebody keeps it from that."""
     return state in _READY or state in KEPT_OUT
-
-
-def _require_host() -> None:
-    if os.geteuid() != 0:
-        raise EnvironmentProblem(
-            "the lab needs root: it makes namespaces, mounts and links",
-            next_step="sudo make accept, or sudo railgauge lab up",
-        )
-    os_release = _OS_RELEASE.read_text()
-    family = {
-        word
-        for line in os_release.splitlines()
-        if line.startswith(("ID=", "ID_LIKE="))
-        for word in line.partition("=")[2].strip('"').split()
-    }
-    if not family & {"debian", "ubuntu"}:
-        raise EnvironmentProblem(
-            f"the lab runs on Debian or Ubuntu; this is {' '.join(sorted(family)) or 'neither'}",
-            next_step="on a cluster the lab is not needed: source activate.sh; railgauge accept",
-        )
-    missing = {tool: package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
-    if missing:
-        raise EnvironmentProblem(
-            f"not installed: {', '.join(sorted(missing))}",
-            next_step=f"apt-get install {' '.join(sorted(set(missing.values())))}",
-        )

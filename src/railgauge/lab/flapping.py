@@ -17,7 +17,8 @@ from pathlib import Path
 
 from railgauge import paths
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab.cluster import Folders, Lab
+from railgauge.lab.cluster import Lab
+from railgauge.lab.folders import Folders
 from railgauge.lab.spec import LabSpec
 
 _BOOT = Path(__file__).parent / "boot"

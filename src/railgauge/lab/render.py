@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -48,13 +48,15 @@ def render(
     return files | ({"slurm.conf": spec.slurm_conf} if spec.slurm_conf else {})
 
 
-def environment(spec: LabSpec) -> str:
-    """The cluster's settings for the scripts in `boot/`, as shell assignments."""
+def environment(spec: LabSpec, services: Sequence[str]) -> str:
+    """The cluster's settings for the scripts in `boot/`, as shell assignments; `services` are the
+    head's.
+    """
     users = " ".join(f"{user.name}:{user.uid}:{user.folder}" for user in spec.users)
     return (
         f"head={spec.head.name}\n"
         f"domain={spec.domain or ''}\n"
-        f"services=({' '.join(spec.services)})\n"
+        f"services=({' '.join(services)})\n"
         f"slurm_user={spec.slurm_user}\n"
         f"users=({users})\n"
     )

@@ -155,7 +155,7 @@ class LabSpec(Strict):
 
     @property
     def services(self) -> list[str]:
-        """The daemons of the head, in the order in which they start."""
+        """The daemons of the head of every lab, in the order in which they start."""
         return [*(["mariadb", "slurmdbd"] if self.accounting else []), "slurmctld"]
 
     @property

@@ -215,7 +215,7 @@ def _at_home(met: Iterable[Met], there: Sequence[str], leaves: Mapping[str, str]
     well = {node for one in results if one.good for node in one.ends}
     done = {frozenset(one.ends) for one in results}
     # Bad with one that was never good, it may be good with another.
-    at_home = [one for one in results if leaves.get(one.server) == leaves.get(one.client)]
+    at_home = [one for one in results if _of_one_leaf(one.ends, leaves)]
     met_home = {n for o in at_home for n in o.ends if o.good or o.other(n) in well}
     partners = collections.Counter(n for ends in {frozenset(b.ends) for b in between} for n in ends)
     # Those that are good elsewhere are the better witnesses.
@@ -254,18 +254,23 @@ def _twos(nodes: Sequence[str]) -> Iterable[tuple[str, str]]:
     return zip(nodes[::2], nodes[1::2])
 
 
+def _of_one_leaf(ends: tuple[str, str], leaves: Mapping[str, str]) -> bool:
+    """Whether two nodes are of one leaf, or the leaf of neither is known."""
+    return leaves.get(ends[0]) == leaves.get(ends[1])
+
+
 def _bad_between(results: Iterable[Met], leaves: Mapping[str, str]) -> list[Met]:
     """The bad ones of two leaves, but for those of nodes at fault that are bad at home as well: no
     uplink is suspect for these.
     """
     results = list(results)
     bad = [one for one in results if not one.good]
-    between = [one for one in bad if leaves.get(one.server) != leaves.get(one.client)]
+    between = [one for one in bad if not _of_one_leaf(one.ends, leaves)]
     well = {node for one in results if one.good for node in one.ends}
     at_home = {
         node
         for one in bad
-        if leaves.get(one.server) == leaves.get(one.client)
+        if _of_one_leaf(one.ends, leaves)
         for node in one.ends
         if one.other(node) in well
     }
@@ -285,10 +290,6 @@ def next_round(
     known: a pair is on one leaf if the bad one is that it is to explain.
     """
     leaf_of = leaves or {}
-
-    def alike(one: str, other: str) -> bool:
-        return leaf_of.get(one) == leaf_of.get(other)
-
     results = [one for one in met if one.good is not None]
     bad = [one for one in results if not one.good]
     well = {node for one in results if one.good for node in one.ends}
@@ -314,9 +315,10 @@ def next_round(
         for node in one.ends:
             if node in decided or node in taken or node not in present:
                 continue
-            kind = alike(*one.ends)
+            at_home = _of_one_leaf(one.ends, leaf_of)
             for witness in free:
-                if witness not in partners[node] and alike(node, witness) == kind:
+                fits = _of_one_leaf((node, witness), leaf_of) == at_home
+                if fits and witness not in partners[node]:
                     ends = (node, witness) if node == one.server else (witness, node)
                     measure(one.like, *ends)
                     break
@@ -332,7 +334,7 @@ def next_round(
             continue
         for node in one.ends:
             for witness in ways.witnesses(one, node, free):
-                if alike(node, witness) == alike(*one.ends):
+                if _of_one_leaf((node, witness), leaf_of) == _of_one_leaf(one.ends, leaf_of):
                     ends = (node, witness) if node == one.server else (witness, node)
                     measure(one.like, *ends)
                     break

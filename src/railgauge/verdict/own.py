@@ -7,7 +7,7 @@ less: the node may be healthy, and its partner or the way to it at fault.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from railgauge.model.failure import (
     NO_REFERENCE,
@@ -15,6 +15,7 @@ from railgauge.model.failure import (
     RAIL_MISSING,
     UNAVAILABLE,
     UNREACHED,
+    Failure,
 )
 from railgauge.verdict.compare import Case, Outcome
 
@@ -62,33 +63,32 @@ class Alone:
 
 def named(cases: Sequence[Case]) -> dict[str, str]:
     """Node -> why, of the nodes that a failure names, and of silent ones that nothing clears."""
+    without = (*_SILENCE, *NOT_MEASURED, UNREACHED, RAIL_MISSING)
+    return dict(sorted(_reasons(cases, lambda failure: failure.kind not in without).items()))
+
+
+def silent(cases: Sequence[Case]) -> dict[str, str]:
+    """Node -> why, of the nodes that do not answer Slurm, or no job, and that nothing clears."""
+    # A node that does not answer Slurm a sweep leaves out, and measures the others.
+    silent = _reasons(cases, lambda failure: failure.kind == UNAVAILABLE)
+    return {n: why for n, why in silent.items() if not any(_spoke(case, n) for case in cases)}
+
+
+def _reasons(cases: Sequence[Case], counts: Callable[[Failure], bool]) -> dict[str, str]:
+    """Node -> why: that it does not answer Slurm, else the first failure that counts and names it,
+    else that it is silent in jobs.
+    """
     reasons: dict[str, str] = {}
     bad = failed(cases)
     for case in bad:
         for node in case.unavailable:
             reasons.setdefault(node, _NO_ANSWER)
-        for failure in case.failures:
-            if failure.kind not in (*_SILENCE, *NOT_MEASURED, UNREACHED, RAIL_MISSING):
-                for node in failure.nodes:
-                    reasons.setdefault(node, failure.message)
+        for failure in filter(counts, case.failures):
+            for node in failure.nodes:
+                reasons.setdefault(node, failure.message)
     for node, why in _silent_in_jobs(cases, bad).items():
         reasons.setdefault(node, why)
-    return dict(sorted(reasons.items()))
-
-
-def silent(cases: Sequence[Case]) -> dict[str, str]:
-    """Node -> why, of the nodes that do not answer Slurm, or no job, and that nothing clears."""
-    bad = failed(cases)
-    to_slurm: dict[str, str] = {}
-    for case in bad:
-        for node in case.unavailable:
-            to_slurm.setdefault(node, _NO_ANSWER)
-        # A sweep leaves it out, and measures the others.
-        for failure in case.failures:
-            for node in failure.nodes if failure.kind == UNAVAILABLE else ():
-                to_slurm.setdefault(node, failure.message)
-    silent = {**_silent_in_jobs(cases, bad), **to_slurm}
-    return {n: why for n, why in silent.items() if not any(_spoke(case, n) for case in cases)}
+    return reasons
 
 
 def lost_rails(cases: Sequence[Case]) -> list[LostRail]:

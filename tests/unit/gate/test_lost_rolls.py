@@ -17,7 +17,7 @@ from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.journal import Roll
 from railgauge.node import gate as node_gate
 
-from .cluster import Campaigns, Slurm, held
+from .cluster import Campaigns, Killed, Slurm, held
 from .cluster import said as gate
 
 ALL = {"n1", "n2", "n3", "n4", "n5", "n6"}
@@ -126,6 +126,65 @@ def test_a_run_tests_nobody_and_says_what_to_type(
         assert not good.made and nodes.open() == {"n1", "n3", "n4"} and damaged.exists()
 
 
+def broken_off(nodes: Slurm, tests: Campaigns) -> journal.Run:
+    """A gate run of n2 beside n1 and n3, killed in the middle of its campaign."""
+
+    def killed() -> None:
+        raise Killed
+
+    held(nodes, "n2")
+    tests.at_each = killed
+    with pytest.raises(Killed):
+        gate("run", "--act")
+    tests.at_each = lambda: None
+    broken = journal.unended("lab")
+    assert broken is not None and broken.partners == ["n1", "n3"]
+    return broken
+
+
+@pytest.mark.parametrize("lapsed", [True, False])
+@pytest.mark.parametrize("concerned", [None, ["n2"], ["n3"]])
+def test_a_run_that_broke_off_waits_for_the_word_of_its_nodes_and_partners(
+    area: Path, nodes: Slurm, good: Campaigns, lapsed: bool, concerned: list[str] | None
+) -> None:
+    """The defect: it went on, without partners, or beside one that may be in update."""
+    broken = broken_off(nodes, good)
+    if lapsed:
+        nodes.lapse()
+    path = left(nodes=concerned, size="")
+    for words in (["run"], ["run", "--act"], ["run", "--nodes", "n2", "--act"]):
+        text, code = gate(*words)
+        assert code == 1 and f"journal {path} is damaged" in text
+    assert not good.resumed and len(good.made) == 1
+    assert broken.untested in nodes.reserved and "n2" not in nodes.open()
+    assert gate("update-done", "--no-more", "--act")[1] == 0
+    assert gate("run", "--act")[1] == 0 and good.resumed == broken.campaigns
+    assert [one.partners for one in journal.runs("lab")] == [["n1", "n3"]]
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+
+
+def test_while_a_run_waits_its_reservation_is_not_all_that_keeps_nodes_out(
+    damaged: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    kept = damaged.read_bytes()
+    damaged.unlink()
+    broken_off(nodes, good)
+    damaged.write_bytes(kept)
+    assert gate("run", "--act")[1] == 1
+    nodes.reserved.clear()
+    assert nodes.open() == {"n1", "n3", "n4"}
+    assert nodes.show(["n2"])["n2"].reason.startswith("railgauge: firmware changed")
+
+
+def test_a_run_that_broke_off_goes_on_beside_a_journal_of_other_nodes(
+    area: Path, nodes: Slurm, good: Campaigns
+) -> None:
+    broken = broken_off(nodes, good)
+    left(nodes=["n4"], size="")
+    assert gate("run", "--act")[1] == 1
+    assert good.resumed == broken.campaigns and nodes.open() == {"n1", "n2", "n3", "n4"}
+
+
 def test_no_other_rolling_update_begins_or_goes_on(
     area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
 ) -> None:
@@ -137,6 +196,8 @@ def test_no_other_rolling_update_begins_or_goes_on(
     roll.begin("lab", ["n4"], f"touch {tmp_path}/begun", 1, 1, False)
     path.write_bytes(kept)
     assert gate("run", "--act")[1] == 1 and not (tmp_path / "begun").exists()
+    # The first word settles the damaged journal, the second one drops what has not begun.
+    assert gate("update-done", "--no-more", "--act")[1] == 0
     assert gate("update-done", "--no-more", "--act")[1] == 0
     assert journal.rolling("lab") is None
 
@@ -185,6 +246,22 @@ def test_a_forced_release_returns_the_node_and_keeps_the_question_of_the_others(
     words = ["--force-release", "--why", "replaced by hand", "--act"]
     assert gate("release", "--nodes", "n2", *words)[1] == 0
     assert "n2" in nodes.open() and damaged.exists()
+
+
+@pytest.mark.parametrize("named", [["--nodes", "n1"], []])
+def test_the_word_leaves_another_rolling_update_what_it_has_not_begun(
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path, named: list[str]
+) -> None:
+    """The defect: the batches of the one that goes on were dropped with the old journal."""
+    other = roll.begin("lab", ["n2", "n3"], f"echo {{nodes}} >> {tmp_path}/updated", 1, 60, False)
+    path = left(nodes=["n1"], phase="a new one")
+    text, code = gate("update-done", "--no-more", *named, "--act")
+    assert code == 0 and f"rolling update {other.id}" in text and "n[2-3]" in text
+    assert path.with_suffix(".damaged").exists()
+    kept = journal.rolling("lab")
+    assert kept is not None and kept.waiting == ["n2", "n3"] and kept.words == []
+    assert gate("run", "--act")[1] == 0
+    assert (tmp_path / "updated").read_text().split() == ["n2", "n3"]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import IO, Any
 import pytest
 
 from railgauge.errors import EnvironmentProblem
-from railgauge.lab import cluster, releases, render, rootfs, spec
+from railgauge.lab import host, releases, render, rootfs, spec
 from railgauge.lab.cluster import Lab
 
 
@@ -22,7 +22,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab that is not up, on a host that is all right."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     (tmp_path / "os-release").write_text("ID=debian\n")
-    monkeypatch.setattr(cluster, "_OS_RELEASE", tmp_path / "os-release")
+    monkeypatch.setattr(host, "_OS_RELEASE", tmp_path / "os-release")
     monkeypatch.delenv("RAILGAUGE_LAB_ROOTFS", raising=False)
     return Lab(spec.load(), {"ns": "n[1-4]"}, tmp_path / "lab")
 
@@ -71,7 +71,7 @@ def test_too_little_memory_is_said_before_anything_starts(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 900000 kB\nMemAvailable: 500000 kB\n")
-    monkeypatch.setattr(cluster, "_MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(host, "_MEMORY", tmp_path / "meminfo")
     monkeypatch.setattr(rootfs, "ensure", lambda *_: tmp_path)
     with pytest.raises(EnvironmentProblem, match="488 MiB of memory available"):
         lab.up()

@@ -54,7 +54,7 @@ def test_its_hosts_have_full_names(other: spec.LabSpec) -> None:
 
 
 def test_its_machines_are_told_of_users_and_daemons(other: spec.LabSpec) -> None:
-    assert render.environment(other).splitlines() == [
+    assert render.environment(other, other.services).splitlines() == [
         "head=login",
         "domain=example.test",
         "services=(mariadb slurmdbd slurmctld)",

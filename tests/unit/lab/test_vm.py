@@ -6,6 +6,7 @@ import ipaddress
 import itertools
 import json
 import platform
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import paths
+from railgauge.cli.lab import open_lab
 from railgauge.errors import EnvironmentProblem
 from railgauge.lab import guest, initrd, network, vm
 from railgauge.lab.cluster import Lab
@@ -517,3 +519,67 @@ def test_command_that_fails_in_the_guest_is_told_with_node_and_words(lab: Lab, t
 
 def test_probe_and_node_start_the_same_kernel(lab: Lab, tmp_path: Path) -> None:
     assert after(command(lab), "-kernel") == [str(initrd.kernel(tmp_path / "image"))]
+
+
+# ---- the head as their hypervisor ----
+
+
+def lab_with(folder: Path, nodes: str, host: str = "head") -> Lab:
+    """A lab that has these nodes, of a system that names a hypervisor of n5 and n6."""
+    lab = Lab(SPEC, {}, folder, hypervisors={"n5": host, "n6": host})
+    lab.folders.run.mkdir(parents=True)
+    lab._use([node(name) for name in nodes.split()])
+    return lab
+
+
+@pytest.mark.parametrize(
+    ("nodes", "host", "has"),
+    [
+        ("n1 n5", "head", True),
+        ("n1", "head", False),
+        ("n1 n5", "epyc", False),
+    ],
+    ids=["with", "without virtual machines", "of another host"],
+)
+def test_the_head_has_an_sshd_where_it_is_the_hypervisor_of_a_node(
+    tmp_path: Path, nodes: str, host: str, has: bool
+) -> None:
+    """The defect: every head started one, and ended with it."""
+    lab = lab_with(tmp_path, nodes, host)
+    assert ("sshd" in lab.services) is has
+    assert lab.services[int(has) :] == SPEC.services
+    settings = (lab.folders.run / "cluster.env").read_text().splitlines()
+    assert f"services=({' '.join(lab.services)})" in settings
+
+
+def test_the_head_of_a_lab_that_gets_its_first_virtual_machine_gets_an_sshd(
+    tmp_path: Path,
+) -> None:
+    lab = lab_with(tmp_path, "n1")
+    lab._use([node("n6")])
+    assert lab.services == ["sshd", *SPEC.services]
+
+
+def test_a_dead_sshd_is_started_again_as_other_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(Lab, "service_runs", lambda _, service: service != "sshd")
+    monkeypatch.setattr(Lab, "start_service", lambda _, service: started.append(service))
+    lab_with(tmp_path, "n1 n5")._restart_dead_services(lambda _: None)
+    assert started == ["sshd"]
+
+
+def test_the_head_starts_no_daemon_but_munged_unless_it_is_one_of_its_services() -> None:
+    script = (Path(vm.__file__).parent / "boot" / "services").read_text()
+    head = script.partition("  head)")[2].partition(";;")[0]
+    assert re.findall(r"^ +(start_\w+)", head, re.MULTILINE) == ["start_munged"]
+    assert 'for service in "${services[@]}"; do "start_$service"; done' in head
+
+
+def test_the_hypervisors_are_those_that_the_system_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path))
+    assert open_lab().hypervisors == {"n5": "head", "n6": "head"}
+    assert open_lab(system="lab32").hypervisors == {}
