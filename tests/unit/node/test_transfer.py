@@ -24,7 +24,7 @@ from railgauge.node import agent, raw, transfer, worker
 from railgauge.systems import rehearsal
 from railgauge.tools import Completeness, Reading, file_transfer, wdt
 from tests.unit.checks.test_golden import stored
-from tests.unit.node.sweeping import Sweep, wait_until
+from tests.unit.node.sweeping import SOON_S, Sweep, wait_until
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
@@ -444,8 +444,9 @@ def test_agents_that_are_ended_leave_no_files(
         assert len(list(scenario.scratch.glob("railgauge-*"))) == 2
         for node in (SERVER, CLIENT):
             os.kill(scenario.sweep.agent(node), number)
-        wait_until(lambda: not list(scenario.scratch.glob("railgauge-*")), "files are left")
-        wait_until(lambda: not scenario.sweep.left_running(), "processes are left")
+        left = scenario.scratch.glob
+        wait_until(lambda: not list(left("railgauge-*")), "files are left", SOON_S)
+        wait_until(lambda: not scenario.sweep.left_running(), "processes are left", SOON_S)
     finally:
         scenario.sweep.kill()
 
