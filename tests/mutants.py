@@ -1608,6 +1608,20 @@ MUTANTS = [
         "tests/unit/node/test_transfer.py -k take_long",
     ),
     Mutant(
+        "a side ends who removes its files, where a signal came before it was told to",
+        "src/railgauge/node/worker.py",
+        "processes.end_children(but_keepers=True)",
+        "processes.end_children()",
+        "tests/unit/node/test_transfer.py -k just_before",
+    ),
+    Mutant(
+        "the signal of its agent's death disturbs a side that ends for it already",
+        "src/railgauge/node/peer.py",
+        "processes.terminate()",
+        "raise SystemExit(143)",
+        "tests/unit/node/test_agent.py -k only_once",
+    ),
+    Mutant(
         "agents that srun ended are lost nodes",
         "src/railgauge/checks/sweep.py",
         "            if failed and self._raw.joined.keys() <= self._raw.lost.keys():\n",

@@ -14,12 +14,11 @@ from __future__ import annotations
 import json
 import select
 import socket
-import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
-from railgauge.node import wire
+from railgauge.node import processes, wire
 from railgauge.node.calls import Call, wait_for_any
 
 #: The last mail of a side for one direction: its exit lines are there.
@@ -51,8 +50,9 @@ class Channel:
             limit_s = 0
             data = self.connection.recv(_CHUNK_BYTES)
             if not data:
-                # The agent has gone: change back what was changed, and end.
-                sys.exit(143)
+                # The agent has gone, whose end is a SIGTERM too: a second one must not disturb what
+                # changes back what was changed.
+                processes.terminate()
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 self._take(json.loads(line))

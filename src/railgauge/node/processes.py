@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 #: How long `end_children` tries.
 _LIMIT_S = 10.0
@@ -32,7 +33,7 @@ def end_with_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def terminate(*_: object) -> None:
+def terminate(*_: object) -> NoReturn:
     """At the first signal, change back what was changed for the test; undisturbed by others."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(143)

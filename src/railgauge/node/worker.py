@@ -80,5 +80,6 @@ def _run(program: str, spec: Spec, role: str, channel: Channel) -> int:
         return 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        processes.end_children()
+        # Where a signal came before it was told to, a keeper does its work once this process ends.
+        processes.end_children(but_keepers=True)
         sys.stderr.flush()

@@ -26,6 +26,13 @@ from railgauge.node import raw, worker
 #: What a loaded machine may need beside the limits.
 SLACK_S = 40
 
+#: Limit of a wait for what begins within seconds: beside labs, on a host that stands still now and
+#: then, it takes longer.
+PATIENCE_S = 200
+
+#: Limit of a wait for the end of what would end by itself a minute after it began.
+SOON_S = 45
+
 #: Starts the command behind its options once for each node of NODES, with its own standard input.
 SRUN = """\
 #!{python} -SE
@@ -208,10 +215,10 @@ class Sweep:
     def wait(self, limit_s: float = 60) -> None:
         wait_until(self.has_ended, "the conductor goes on", limit_s)
 
-    def run(self, folder: Path) -> raw.Raw:
+    def run(self, folder: Path, limit_s: float = 60) -> raw.Raw:
         self.start(folder)
         try:
-            self.wait()
+            self.wait(limit_s)
         finally:
             self.kill()
         return self.raw()
@@ -233,16 +240,17 @@ class Sweep:
         """All of it, whatever has become of it."""
         assert self.process is not None
         self.process.kill()
+        # First the others, which have its standard error too; one may start another meanwhile.
+        while left := [process for process, _ in marked(self.mark)]:
+            for process in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(0.02)
         if self.code is None:
             self.process.communicate()
-        for process, _ in marked(self.mark):
-            try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
 
 
-def both_sides(spec: dict[str, Any], limit_s: float = 30) -> list[dict[str, Any]]:
+def both_sides(spec: dict[str, Any], limit_s: float = PATIENCE_S) -> list[dict[str, Any]]:
     """The exit lines of both sides of a pair, forked from here, with mail brought to and fro."""
     ends: dict[str, socket.socket] = {}
     processes = []
@@ -299,14 +307,14 @@ def marked(*marks: str) -> Iterator[tuple[int, str]]:
             continue
 
 
-def wait_until(condition: Callable[[], object], what: str, limit_s: float = 30) -> None:
+def wait_until(condition: Callable[[], object], what: str, limit_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
 
 
-def run_all(sweeps: Sequence[Sweep], folders: Sequence[Path], limit_s: float = 90) -> None:
+def run_all(sweeps: Sequence[Sweep], folders: Sequence[Path], limit_s: float = PATIENCE_S) -> None:
     """All of them at the same time: most wait for a limit, which takes no work."""
     try:
         for sweep, folder in zip(sweeps, folders, strict=True):

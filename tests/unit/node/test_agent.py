@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from railgauge import paths
 from railgauge.node import processes
 from railgauge.node.calls import OUTPUT_BYTES, Call
+from railgauge.node.peer import Channel
 from tests.unit.node.sweeping import PYTHON, Sweep, pair_order
 
 
@@ -145,3 +148,18 @@ def test_children_are_found(listed: bool) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_a_side_whose_agent_has_gone_is_told_to_end_only_once() -> None:
+    """By the end of its socket, and by the signal of its parent's death, which comes a moment later
+    while the side changes back what was changed.
+    """
+    ours, its = socket.socketpair()
+    ours.close()
+    before = signal.signal(signal.SIGTERM, processes.terminate)
+    try:
+        with its, pytest.raises(SystemExit):
+            Channel(its).receive(0)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -23,6 +23,7 @@ from tests.unit.node.sweeping import (
     ANSWER,
     CONNECT,
     SLACK_S,
+    SOON_S,
     Sweep,
     marked,
     nodes,
@@ -32,7 +33,23 @@ from tests.unit.node.sweeping import (
 )
 
 #: Says when it starts and ends (the clock is the machine's), so that rounds can be told apart.
-TIMED = CONNECT + "print(time.time()); connection.recv(9); time.sleep(0.5); print(time.time())"
+#: Waits for its partner of the ring's other side, which is of the same round.
+TIMED = (
+    CONNECT
+    + """\
+import os
+print(time.time()); connection.recv(9); time.sleep(0.5)
+number = int(os.environ["SLURMD_NODENAME"].rpartition(".")[2])
+open(f"came{number}", "w").close()
+while not os.path.exists(f"came{(number + 1) % 4 + 1}"):
+    time.sleep(0.02)
+print(time.time())
+"""
+)
+#: Goes on once the test has done what it does in mid-round.
+WAITS = (
+    CONNECT + "import os; connection.recv(9)\nwhile not os.path.exists('done'): time.sleep(0.02)"
+)
 #: Leaves a process that has left it, its session and its group.
 ORPHAN = """\
 import os, sys, time
@@ -155,16 +172,16 @@ def test_the_secret_is_in_no_argument_environment_or_file(tmp_path: Path) -> Non
 
 
 def test_a_node_that_dies_in_mid_round_costs_that_round_and_is_named(tmp_path: Path) -> None:
-    hangs = CONNECT + "connection.recv(9); time.sleep(1.5)"
-    sweep = neighbours(pair_order(client=hangs))
+    sweep = neighbours(pair_order(client=WAITS))
     sweep.start(tmp_path)
     try:
         victim = sweep.nodes[1]
-        wait_until(lambda: "time.sleep(1.5)" in str(sweep.left_running()), "no tool runs")
+        wait_until(lambda: "exists('done')" in str(sweep.left_running()), "no tool runs")
         # All that runs on that node; the conductor's own name is another one.
         for process, _ in marked(sweep.mark, f"SLURMD_NODENAME={victim}"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+        (sweep.folder / "job" / "done").touch()
         sweep.wait()
     finally:
         sweep.kill()
@@ -177,9 +194,9 @@ def test_a_node_that_dies_in_mid_round_costs_that_round_and_is_named(tmp_path: P
 
 def test_a_node_that_never_connects_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
     sweep = neighbours(pair_order())
-    sweep.present, sweep.connect_limit_s = sweep.nodes[:3], 4
+    sweep.present, sweep.connect_limit_s = sweep.nodes[:3], 20
     found = sweep.run(tmp_path)
-    assert found.lost == {sweep.nodes[3]: "its agent did not connect within 4 s"}
+    assert found.lost == {sweep.nodes[3]: "its agent did not connect within 20 s"}
     outcomes = {index: event["outcome"] for index, event in found.places.items()}
     assert outcomes == {0: "done", 1: "done", 2: "lost", 3: "lost"}
     assert sweep.code == 0
@@ -205,6 +222,8 @@ def test_a_job_that_got_fewer_nodes_measures_the_others_at_once(tmp_path: Path) 
     (commands / "scontrol").chmod(0o755)
     path = f"{commands}:{tmp_path / 'commands'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     sweep.environment = {"PATH": path, "SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "some"}
+    # Whoever waited for the fourth node would wait as long.
+    sweep.connect_limit_s = 600
     found = sweep.run(tmp_path)
     assert found.lost == {sweep.nodes[3]: raw.NOT_OURS}
     outcomes = {index: event["outcome"] for index, event in found.places.items()}
@@ -216,7 +235,7 @@ def short(folder: Path, margin_s: float) -> dict[str, str]:
     """An environment in which the conductor's own limits, and no others, are short."""
     lines = [
         "import railgauge.node.rounds as rounds, railgauge.node.sweep as sweep",
-        "rounds.ANSWER_S, rounds.STOPPED_S, rounds.TICK_S = 2.0, 2.0, 0.1",
+        "rounds.ANSWER_S, rounds.TICK_S = 15.0, 0.1",
         f"sweep.MARGIN_S = {margin_s}",
     ]
     folder.mkdir()
@@ -225,13 +244,13 @@ def short(folder: Path, margin_s: float) -> dict[str, str]:
 
 
 def test_an_agent_that_is_stopped_costs_one_round_and_is_named(tmp_path: Path) -> None:
-    waits = CONNECT + "connection.recv(9); time.sleep(1)"
-    sweep = neighbours(pair_order(client=waits, start_limit_s=2, run_limit_s=3))
+    sweep = neighbours(pair_order(client=WAITS, run_limit_s=300))
     sweep.environment = short(tmp_path / "short", margin_s=1)
     sweep.start(tmp_path / "sweep")
     try:
-        wait_until(lambda: "time.sleep(1)" in str(sweep.left_running()), "no tool runs")
+        wait_until(lambda: "exists('done')" in str(sweep.left_running()), "no tool runs")
         os.kill(sweep.agent(sweep.nodes[1]), signal.SIGSTOP)
+        (sweep.folder / "job" / "done").touch()
         sweep.wait()
         found = sweep.raw()
     finally:
@@ -296,7 +315,7 @@ def test_a_place_that_is_late_is_ended_with_all_of_its_processes(tmp_path: Path)
     sweep.environment = short(tmp_path / "short", margin_s=-28)
     found = sweep.run(tmp_path / "sweep")
     assert found.places[0]["outcome"] == "late" and 0 not in found.sides
-    assert re.fullmatch(r"still running after \d s: node on 127.0.0.1", found.places[0]["why"])
+    assert re.fullmatch(r"still running after \d+ s: node on 127.0.0.1", found.places[0]["why"])
     assert found.places[1]["outcome"] == "done" and found.sides[1]["rank0"].out == "good\n"
     assert sweep.left_running() == [] and sweep.seconds < SLACK_S
 
@@ -362,7 +381,8 @@ def test_a_side_that_breaks_is_refused_with_its_reason(tmp_path: Path) -> None:
 
 def hanging(folder: Path) -> Sweep:
     """A sweep in mid-round, with one round behind it."""
-    sweep = Sweep([pair_order(), pair_order(client=CONNECT + "time.sleep(60)")])
+    hangs = CONNECT + "time.sleep(60)"
+    sweep = Sweep([pair_order(), pair_order(client=hangs, run_limit_s=100)])
     sweep.pair(*sweep.nodes, order=0)
     sweep.pair(*sweep.nodes, order=1)
     sweep.start(folder)
@@ -376,7 +396,7 @@ def sent(sweep: Sweep, number: signal.Signals) -> raw.Raw:
         assert sweep.process is not None
         sweep.process.send_signal(number)
         sweep.wait()
-        wait_until(lambda: not sweep.left_running(), "processes are left")
+        wait_until(lambda: not sweep.left_running(), "processes are left", SOON_S)
         return sweep.raw()
     finally:
         sweep.kill()
@@ -400,7 +420,9 @@ def test_an_agent_that_ends_takes_its_tools_with_it(tmp_path: Path, number: sign
     sweep = hanging(tmp_path)
     try:
         os.kill(sweep.agent(sweep.nodes[1]), number)
-        wait_until(lambda: "time.sleep(60)" not in str(sweep.left_running()), "the tool goes on")
+        wait_until(
+            lambda: "time.sleep(60)" not in str(sweep.left_running()), "the tool goes on", SOON_S
+        )
         sweep.wait()
     finally:
         sweep.kill()

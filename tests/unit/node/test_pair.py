@@ -20,6 +20,7 @@ from tests.unit.node.sweeping import (
     ASK,
     CONNECT,
     LISTEN,
+    PATIENCE_S,
     SLACK_S,
     Sweep,
     pair_order,
@@ -135,7 +136,7 @@ def run_all(name: str, all_of_them: Ran, folder: Path) -> Iterator[Ran]:
     sweep.nodes = [SERVER, CLIENT]
     indices = [sweep.pair(*one.hosts, order) for order, one in enumerate(all_of_them.values())]
     sweep.rounds = [indices]
-    found = sweep.run(folder)
+    found = sweep.run(folder, PATIENCE_S)
     for index, scenario in zip(indices, all_of_them.values(), strict=True):
         scenario.sides = found.sides.get(index, {})
         scenario.event = found.places[index]
