@@ -334,6 +334,9 @@ class _Judge:
         tail), if as large a share of its results comes so as of those of the others, of which
         nothing explains the low ones; one more, as few results say little of that. Of a dozen nodes
         two have soon one end in common.
+
+        One that is low one way only was never good in that part, as one that was never good at all:
+        with the one more, no such fault of 16 nodes would be confirmed by three low results.
         """
         if part.kind == "pair" or any(low.event for low in lows) or self._only_as(part, lows):
             return False
