@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from railgauge.report import page
 from railgauge.verdict.answer import Verdict
 
 #: Debian's, and what others call it.
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
+
+#: What comes in a moment may take longer beside labs, on a host that stands still now and then.
+_PATIENCE_MS = 120_000
+expect.set_options(timeout=_PATIENCE_MS)
 
 PHONE = (360, 740)
 WIDE = (1600, 1000)
@@ -67,13 +71,14 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
             color_scheme="dark" if dark else "light",
             permissions=["clipboard-read", "clipboard-write"],
         )
+        context.set_default_timeout(_PATIENCE_MS)
         contexts.append(context)
         made = Opened(context.new_page(), path, [], [])
         made.page.on("request", lambda request: made.requests.append(request.url))
         made.page.on("console", lambda message: made.complaints.append(message.text))
         made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
         made.page.goto(path.as_uri())
-        made.page.wait_for_selector("html[data-drawn]", timeout=60_000)
+        made.page.wait_for_selector("html[data-drawn]")
         return made
 
     yield open_page

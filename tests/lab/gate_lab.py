@@ -29,6 +29,8 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 
+from .conftest import PATIENCE_S
+
 #: What stands for firmware: the field, before and after an `update`.
 FIELD, BEFORE, AFTER = "net/eth0/transmit_queue_frames", 1000, 900
 NODES = ("n1", "n2", "n3", "n4")
@@ -238,14 +240,14 @@ def _wait_until_completed() -> None:
 
 
 def first_result(gate: Gate) -> Path:
-    """The first record of a case that has come to its end."""
-    deadline = time.monotonic() + 120
+    """The first record of a case that has come to its end, which is written behind it."""
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        done = sorted(gate.area.glob("campaigns/*/stage/**/railgauge.jsonl"))
-        if done:
-            # Its end is written a moment after it.
-            time.sleep(1)
-            return done[0]
+        for end in sorted(gate.area.glob("campaigns/*/ended/*.json")):
+            campaign, stage = end.parent.parent, json.loads(end.read_text())["stage"]
+            record = campaign / stage / "railgauge.jsonl"
+            if record.exists():
+                return record
         time.sleep(0.1)
     raise AssertionError("no case came to a result")
 

@@ -257,7 +257,7 @@ def test_a_results_area_that_fills_up_gives_no_pass_until_resumed(
     runs = f"ls {here}/campaigns/*/stage/*/*/*/*/raw.jsonl.gz > /dev/null 2>&1"
     write = [
         "timeout",
-        "120",
+        str(PATIENCE_S),
         "sh",
         "-c",
         f"until {runs}; do sleep 0.1; done; cat /dev/zero > {here}/filler",

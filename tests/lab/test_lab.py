@@ -17,7 +17,7 @@ from railgauge.cli.lab import open_lab
 from railgauge.lab import rootfs, vm
 from railgauge.lab.cluster import Lab
 
-from .conftest import lab_beside, lab_command, links_here
+from .conftest import PATIENCE_S, lab_beside, lab_command, links_here
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -198,7 +198,7 @@ def test_up_repairs_what_has_died(command: Command, second: Lab) -> None:
     node = second.machine("n2")
     assert node is not None
     node.kill()
-    node.wait_until_ended(5)
+    assert node.wait_until_ended(PATIENCE_S)
     answer = command("up")
     assert answer.returncode == 0, answer.stdout
     for service in ("slurmctld", "slurmdbd", "mariadb"):
@@ -241,8 +241,16 @@ def test_slurm_knows_a_nodes_kind_and_gpus(cluster: Lab) -> None:
 
 def test_accounting_knows_a_jobs_end(cluster: Lab) -> None:
     cluster.on_head("srun", "-w", "n1", "false", check=False)
-    listed = cluster.on_head("sacct", "-X", "-n", "-o", "state,exitcode").stdout
-    assert listed.splitlines()[-1].split() == ["FAILED", "1:0"]
+    # Slurm's accounting hears of the end a moment after srun.
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        listed = cluster.on_head("sacct", "-X", "-n", "-o", "state,exitcode").stdout
+        state, code = listed.splitlines()[-1].split()
+        if state not in ("PENDING", "RUNNING", "COMPLETING"):
+            break
+        assert time.monotonic() < deadline, listed
+        time.sleep(0.2)
+    assert (state, code) == ("FAILED", "1:0")
 
 
 def test_status_tells_machines_services_and_faults(command: Command) -> None:

@@ -298,7 +298,7 @@ def test_a_flapping_link_whose_process_was_killed_is_told_and_mended(mended: Lab
     process = mended.machine("flap-n3-eth0")
     assert process is not None
     process.kill()
-    assert process.wait_until_ended(10)
+    assert process.wait_until_ended(PATIENCE_S)
     shown = lab_command(mended, "status").stdout
     assert "fault    flap n3:eth0 2  (its process has ended: railgauge lab fault clear)" in shown
     faults.clear(mended)
@@ -376,7 +376,7 @@ def test_a_switch_that_died_comes_back_with_its_links(leaves: Lab, victim: str) 
     switch = leaves.machine(victim)
     assert switch is not None
     switch.kill()
-    switch.wait_until_ended(10)
+    assert switch.wait_until_ended(PATIENCE_S)
     answer = lab_command(leaves, "up")
     assert answer.returncode == 0, answer.stdout
     for client, server in (("n1", "n9"), ("n9", "n32")):

@@ -321,7 +321,7 @@ class TransferTooShort(MpiBesideCheck):
     def commands(self):
         asked = super().commands()
         mpi = dict(asked["mpi"])
-        mpi["argv"] = ["sh", "-c", f"sleep 4 && {' '.join(mpi['argv'])}"]
+        mpi["argv"] = ["sh", "-c", f"sleep 15 && {' '.join(mpi['argv'])}"]
         return {**asked, "mpi": mpi}
 
     @property

@@ -147,10 +147,13 @@ def test_a_journal_that_cannot_be_written_begins_nothing(
 
 
 def test_an_update_runs_on_without_whoever_started_it(
-    area: Path, nodes: Slurm, good: Campaigns
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
 ) -> None:
-    with left_in_update(["n1"], "sleep 0.5; echo flashed") as left:
+    go_on = tmp_path / "go on"
+    command = f"until test -e {shlex.quote(str(go_on))}; do sleep 0.05; done; echo flashed"
+    with left_in_update(["n1"], command) as left:
         assert update.state(left).word == "running"
+        go_on.touch()
         assert left.update is not None
         began = datetime.datetime.fromisoformat(left.update.started)
         assert abs((datetime.datetime.now(datetime.timezone.utc) - began).total_seconds()) < 600

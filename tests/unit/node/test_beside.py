@@ -43,13 +43,13 @@ MPI = "import sys, time; time.sleep(float(sys.argv[1])); print('done'); sys.exit
 class Scenario:
     """How long the transfer and the MPI program take, how that ends, and what came of it."""
 
-    transfer_s: float = 5.0
+    transfer_s: float = 20.0
     mpi_s: float = 0.2
     mpi_code: int = 0
     phase: str = "beside"
     server: str = SERVE
     program: str = sys.executable
-    start_limit_s: float = 20
+    start_limit_s: float = 60
     folder: Path = Path()
     codes: list[int] = dataclasses.field(default_factory=list)
 
@@ -61,7 +61,7 @@ class Scenario:
             "server_host": SERVER,
             "client_host": CLIENT,
             "start_limit_s": self.start_limit_s,
-            "run_limit_s": 20,
+            "run_limit_s": 100,
             "server": [*python, self.server, "{port}"],
             "client": [*python, SEND, "{server}", "{port}", str(self.transfer_s)],
             "version": [],
@@ -70,7 +70,7 @@ class Scenario:
                 "tool": "mpi",
                 "argv": [self.program, *python[1:], MPI, str(self.mpi_s), str(self.mpi_code)],
                 "version": [],
-                "run_limit_s": 20,
+                "run_limit_s": 100,
             },
         }
         (folder / "beside.json").write_text(json.dumps(spec))
@@ -106,7 +106,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         "good": Scenario(),
         "alone": Scenario(phase="alone"),
         "no program": Scenario(phase="alone", program="osu_allreduce"),
-        "transfer too short": Scenario(transfer_s=0, mpi_s=4),
+        "transfer too short": Scenario(transfer_s=0, mpi_s=15),
         "program fails": Scenario(mpi_code=3),
         "no server": Scenario(server="raise SystemExit(1)", start_limit_s=3),
     }
@@ -116,7 +116,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     }
     try:
         for name, processes in running.items():
-            scenarios[name].codes = [process.wait(60) for process in processes]
+            scenarios[name].codes = [process.wait(200) for process in processes]
         yield scenarios
     finally:
         for process in (p for processes in running.values() for p in processes):

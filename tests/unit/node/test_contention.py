@@ -42,7 +42,8 @@ if not os.environ.get("STRESS_NONE"):
         if not os.fork():
             ctypes.CDLL(None).prctl(1, 14, 0, 0, 0)
             while True:
-                pass
+                if time.process_time() > float(os.environ.get("STRESS_CPU_S", "inf")):
+                    time.sleep(1)
 until = os.environ.get("STRESS_UNTIL", "")
 ends = time.time() + float(os.environ.get("STRESS_S", said("--timeout")))
 while time.time() < ends and not os.path.exists(until):
@@ -318,14 +319,14 @@ def test_whatever_dies_no_stressor_is_left(tmp_path: Path, stress_ng: Path, vict
 IMPATIENT = """
 import sys
 from railgauge.node import stressor
-stressor.SILENT_S = 1.0
+stressor.SILENT_S = float(sys.argv[2])
 sys.exit(stressor.main())
 """
 
 
-def impatient(program: Path, at_most_s: int = 100) -> list[str]:
-    wanted = {"program": [str(program)], "cpus": str(CPUS[0]), "at_most_s": at_most_s}
-    return [sys.executable, "-c", IMPATIENT, json.dumps(wanted)]
+def impatient(program: Path, silent_s: float) -> list[str]:
+    wanted = {"program": [str(program)], "cpus": str(CPUS[0]), "at_most_s": 100}
+    return [sys.executable, "-c", IMPATIENT, json.dumps(wanted), str(silent_s)]
 
 
 def started(argv: list[str]) -> subprocess.Popen[str]:
@@ -346,19 +347,19 @@ def test_stressors_end_with_the_input_of_who_keeps_them(stress_ng: Path) -> None
         try:
             assert json.loads(process.stdout.readline())["running"] is True
             # Closes its input, and waits for its end.
-            last, _ = process.communicate(timeout=10)
+            last, _ = process.communicate(timeout=60)
         finally:
             process.kill()
     assert json.loads(last)["exit_code"] == -signal.SIGTERM
-    wait_until(lambda: none_is_left(stress_ng), "stressors are left", 10)
+    wait_until(lambda: none_is_left(stress_ng), "stressors are left", 60)
 
 
 def test_stressors_end_where_nobody_is_heard_of_on_an_open_connection(stress_ng: Path) -> None:
     """What a hypervisor has of a virtual machine that lost its power."""
-    with started(impatient(stress_ng)) as process:
+    with started(impatient(stress_ng, 1)) as process:
         assert process.stdin and process.stdout
         assert json.loads(process.stdout.readline())["running"] is True
-        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 15)
+        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 60)
         assert not process.stdin.closed
         assert "no word for 1 s" in json.loads(process.stdout.readline())["refused"]
         assert json.loads(process.stdout.readline())["exit_code"] == -signal.SIGTERM
@@ -368,10 +369,11 @@ def test_a_side_that_measures_for_long_is_heard_of_all_the_time(
     stress_ng: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stressor, "BEAT_S", 0.1)
-    keeps = contention._Stressors(impatient(stress_ng))
+    monkeypatch.setenv("STRESS_CPU_S", "0.1")
+    keeps = contention._Stressors(impatient(stress_ng, 10))
     try:
         keeps.hear(30)
-        time.sleep(2.5)
+        time.sleep(13)
         assert keeps.look()["running"] is True
     finally:
         keeps.end()
@@ -381,7 +383,7 @@ def test_stressors_that_nothing_ends_do_so_behind_the_limits_of_the_run(stress_n
     with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=2) as process:
         assert process.stdin and process.stdout
         assert json.loads(process.stdout.readline())["running"] is True
-        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 15)
+        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 60)
         process.stdin.close()
         assert json.loads(process.stdout.readline())["exit_code"] == 0
 

@@ -561,8 +561,8 @@ def test_an_exit_code_without_its_verdict_is_none(
 
 def test_a_session_that_hangs_is_interrupted_before_the_job_ends(tmp_path: Path) -> None:
     checkout(tmp_path, code=0, then=f"trap 'echo heard SIGINT; exit 2' INT\n{_HANG}")
-    # Ten minutes and a second or two from now.
-    end = str(int(time.time()) + 602)
+    # Ten minutes and some seconds from now, in which the script and its session begin.
+    end = str(int(time.time()) + 612)
     answer = run("accept.sbatch", tmp_path, SYSTEM="lab", SLURM_JOB_END_TIME=end)
     assert answer.returncode == 2, answer.stdout
     assert "heard SIGINT" in answer.stdout
