@@ -98,7 +98,8 @@ def lab_beside(cluster: Lab, folder: Path, system: str = "lab") -> Iterator[Lab]
     image = rootfs.location(folder)
     image.symlink_to(rootfs.location(cluster.folders.lab))
     # Whoever ends a run that was killed finds it by this.
-    known = Path(os.environ[LABS], f"{system}-{os.getpid()}")
+    place = hashlib.sha256(str(folder).encode()).hexdigest()[:6]
+    known = Path(os.environ[LABS], f"{system}-{os.getpid()}-{place}")
     known.parent.mkdir(parents=True, exist_ok=True)
     known.symlink_to(folder)
     yield lab

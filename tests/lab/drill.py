@@ -123,7 +123,9 @@ def killed_in_campaign(gate: Gate) -> None:
     gate("run", "--act")
     assert len(list((gate.area / "campaigns").iterdir())) == 1, "a campaign of its own"
     assert first.read_bytes() == kept, "what was measured is measured again"
-    assert gate.is_accepted("n2") and gate.state("n2").in_service
+    assert gate.is_accepted("n2") and gate.accepted("n2")["how"] == "run"
+    assert gate.state("n2").in_service
+    assert "unchanged" in gate.hold("n2", code=0)
 
 
 def killed_after(step: str) -> Callable[[Gate], None]:

@@ -255,7 +255,8 @@ def first_result(gate: Gate) -> Path:
 def killed_at_first_result(gate: Gate) -> tuple[Path, bytes]:
     """n2 is held, and its run killed once a case has ended: the case's record, and what it says."""
     gate.update("n2")
-    gate.hold("n2")
+    assert "held" in gate.hold("n2")
+    assert gate.state("n2").reason.startswith(f"railgauge: firmware changed: {FIELD}")
     process = gate.start("run", "--act")
     first = first_result(gate)
     kept = first.read_bytes()

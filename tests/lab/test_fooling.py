@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -71,34 +71,42 @@ def test_a_good_check_passes(fool: Fool) -> None:
     assert "Ran 1/1 test case(s)" in output
 
 
+def failures(names: list[str], code: int, output: str) -> dict[str, str]:
+    """What ReFrame says of the failure of each of these runs; nothing of one that passed."""
+    sections = re.split(r"^FAILURE INFO for (\w+) .*$", output, flags=re.MULTILINE)
+    said = dict(zip(sections[1::2], sections[2::2], strict=True))
+    assert code == 1 and set(said) <= set(names), output
+    return said
+
+
+@pytest.fixture(scope="module", autouse=True)
+def timing_out(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[Future[tuple[int, str]]]:
+    """A run to its time limit, a minute at the least: on nodes of its own beside all others."""
+    with area_of("times-out") as area, ThreadPoolExecutor() as pool:
+        asked = [getattr(item, "originalname", "") for item in request.session.items]
+        if test_a_run_to_its_time_limit_is_failed.__name__ in asked:
+            yield pool.submit(session, area, ["TimesOut"])
+        else:
+            yield Future()
+
+
 @pytest.fixture(scope="module")
 def bad_runs(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    """What ReFrame says of the failure of each bad run that is asked for; nothing of one that
-    passed. Two sessions for all: `TimesOut` waits on nodes of its own.
-    """
-    asked = [
+    """What ReFrame says of the failure of each bad run that is asked for, by one session."""
+    names = [
         item.callspec.params["name"]
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and item.originalname == test_a_bad_run_is_failed_with_its_reason.__name__
     ]
-    sessions = [[name] for name in asked if name == "TimesOut"]
-    sessions += [others] if (others := [name for name in asked if name != "TimesOut"]) else []
-    with area_of("bad-runs") as area, ThreadPoolExecutor() as pool:
-        ended = list(pool.map(lambda names: session(area / names[0], names), sessions))
-    said: dict[str, str] = {}
-    for names, (code, output) in zip(sessions, ended, strict=True):
-        sections = re.split(r"^FAILURE INFO for (\w+) .*$", output, flags=re.MULTILINE)
-        of_session = dict(zip(sections[1::2], sections[2::2], strict=True))
-        assert code == 1 and set(of_session) <= set(names), output
-        said |= of_session
-    yield said
+    with area_of("bad-runs") as area:
+        code, output = session(area, names)
+    yield failures(names, code, output)
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("TimesOut", "Slurm says TIMEOUT"),
         ("Cancelled", "Slurm says CANCELLED"),
         ("JobFails", "Slurm says FAILED"),
         ("PreparationFails", "Slurm says FAILED"),
@@ -309,3 +317,9 @@ def test_bare_reframe_with_our_configuration_is_guarded(cluster: Lab, area: Path
     )
     assert answer.returncode == 1
     assert "nothing was measured" in answer.stdout
+
+
+# The last one: it has gone on beside the others.
+def test_a_run_to_its_time_limit_is_failed(timing_out: Future[tuple[int, str]]) -> None:
+    said = failures(["TimesOut"], *timing_out.result())
+    assert "Slurm says TIMEOUT" in said["TimesOut"]

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -42,16 +43,39 @@ def second(cluster: Lab, below: Path) -> Iterator[Lab]:
         yield lab
 
 
-@pytest.fixture
-def command(second: Lab) -> Command:
-    """`railgauge lab ...` on the second lab, which has namespace nodes only."""
+def on(lab: Lab) -> Command:
+    """`railgauge lab ...` on that lab, which has namespace nodes only."""
 
     def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         if arguments == ("up",):
             arguments = ("up", "--nodes", "n[1-4]")
-        return lab_command(second, *arguments, **env)
+        return lab_command(lab, *arguments, **env)
 
     return run
+
+
+@pytest.fixture
+def command(second: Lab) -> Command:
+    return on(second)
+
+
+class Up(NamedTuple):
+    """A second lab that is up, for tests that leave it so."""
+
+    lab: Lab
+    command: Command
+    said: str
+    #: the network links of this machine before
+    before: str
+
+
+@pytest.fixture(scope="module")
+def up(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with lab_beside(cluster, tmp_path_factory.mktemp("up") / "a lab, #2") as lab:
+        before = links_here()
+        answer = on(lab)("up")
+        assert answer.returncode == 0, answer.stdout
+        yield Up(lab, on(lab), answer.stdout, before)
 
 
 def traces(lab: Lab) -> list[str]:
@@ -69,19 +93,87 @@ def traces(lab: Lab) -> list[str]:
     return found
 
 
-def test_up_says_that_every_node_is_idle(command: Command) -> None:
-    answer = command("up")
-    assert answer.returncode == 0, answer.stdout
-    assert answer.stdout.splitlines()[-1].endswith("n1 idle, n2 idle, n3 idle, n4 idle")
+def test_up_says_that_every_node_is_idle(up: Up) -> None:
+    assert up.said.splitlines()[-1].endswith("n1 idle, n2 idle, n3 idle, n4 idle")
 
 
-def test_a_second_up_changes_nothing(command: Command, second: Lab) -> None:
-    command("up")
-    before = second.init
-    answer = command("up")
+def test_nothing_of_the_lab_is_seen_on_the_host(up: Up) -> None:
+    assert links_here() == up.before
+    listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
+    assert "10.77.0." not in listening and ":6817" not in listening
+
+
+def test_a_second_up_changes_nothing(up: Up) -> None:
+    before = up.lab.init
+    answer = up.command("up")
     assert answer.returncode == 0, answer.stdout
-    assert second.init == before
+    assert up.lab.init == before
     assert "starting" not in answer.stdout
+
+
+def test_status_tells_machines_services_and_faults(up: Up) -> None:
+    up.command("fault", "add", "rate", "n2", "1")
+    lines = up.command("status").stdout.splitlines()
+    assert "n1       namespace  10.77.0.11     on   idle" in lines
+    assert "head     slurmctld  running" in lines
+    assert "fault    rate n2:eth0 1" in lines
+    assert up.command("fault", "clear").returncode == 0
+
+
+def test_up_repairs_what_has_died(up: Up) -> None:
+    for service in ("slurmctld", "slurmdbd", "mariadb"):
+        up.lab.stop_service(service)
+    node = up.lab.machine("n2")
+    assert node is not None
+    node.kill()
+    assert node.wait_until_ended(PATIENCE_S)
+    answer = up.command("up")
+    assert answer.returncode == 0, answer.stdout
+    for service in ("slurmctld", "slurmdbd", "mariadb"):
+        assert f"starting {service} again" in answer.stdout
+    assert up.lab.on_head("srun", "-w", "n2", "hostname").stdout == "n2\n"
+
+
+@pytest.mark.parametrize(
+    "victim", ["lab-init", "unshare", "head", "n3", "slurmctld", "slurmdbd", "mariadbd", "munged"]
+)
+def test_any_process_can_be_killed_and_the_lab_comes_back(up: Up, victim: str) -> None:
+    assert up.lab.init is not None
+    if victim == "lab-init":
+        up.lab.init.kill()
+    elif victim == "unshare":
+        # The parent of the lab's first process, outside its namespaces.
+        stat = Path(f"/proc/{up.lab.init.pid}/stat").read_text()
+        os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    elif victim in ("head", "n3"):
+        machine = up.lab.machine(victim)
+        assert machine is not None
+        machine.kill()
+    else:
+        up.lab.on_head("pkill", "-9", "-x", victim, check=False)
+    time.sleep(0.5)
+    assert up.command("down").returncode == 0
+    assert traces(up.lab) == []
+    answer = up.command("up")
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_two_labs_do_not_disturb_each_other(up: Up, cluster: Lab) -> None:
+    up.command("fault", "add", "off", "n1")
+    assert up.lab.machine("n1") is None
+    assert cluster.node_states()["n1"] == "idle"
+    up.command("down")
+    assert cluster.init is not None
+    assert cluster.on_head("srun", "-w", "n1", "hostname").stdout == "n1\n"
+
+
+def test_slurm_commands_say_that_the_lab_is_not_up(up: Up) -> None:
+    assert up.command("down").returncode == 0
+    answer = subprocess.run(
+        [up.lab.folders.bin / "sinfo"], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 1
+    assert "next: railgauge lab up" in answer.stderr
 
 
 def test_up_adds_the_nodes_that_a_lab_came_up_without(command: Command, second: Lab) -> None:
@@ -145,67 +237,6 @@ def test_down_leaves_nothing(command: Command, second: Lab) -> None:
     assert not second.folders.run.exists()
 
 
-def test_nothing_of_the_lab_is_seen_on_the_host(command: Command, second: Lab) -> None:
-    before = links_here()
-    command("up")
-    assert links_here() == before
-    listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
-    assert "10.77.0." not in listening and ":6817" not in listening
-
-
-def test_two_labs_do_not_disturb_each_other(command: Command, cluster: Lab, second: Lab) -> None:
-    command("up")
-    command("fault", "add", "off", "n1")
-    assert second.machine("n1") is None
-    assert cluster.node_states()["n1"] == "idle"
-    command("down")
-    assert cluster.init is not None
-    assert cluster.on_head("srun", "-w", "n1", "hostname").stdout == "n1\n"
-
-
-@pytest.mark.parametrize(
-    "victim", ["lab-init", "unshare", "head", "n3", "slurmctld", "slurmdbd", "mariadbd", "munged"]
-)
-def test_any_process_can_be_killed_and_the_lab_comes_back(
-    command: Command, second: Lab, victim: str
-) -> None:
-    command("up")
-    if victim == "lab-init":
-        assert second.init is not None
-        second.init.kill()
-    elif victim == "unshare":
-        # The parent of the lab's first process, outside its namespaces.
-        assert second.init is not None
-        stat = Path(f"/proc/{second.init.pid}/stat").read_text()
-        os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
-    elif victim in ("head", "n3"):
-        machine = second.machine(victim)
-        assert machine is not None
-        machine.kill()
-    else:
-        second.on_head("pkill", "-9", "-x", victim, check=False)
-    time.sleep(0.5)
-    assert command("down").returncode == 0
-    assert traces(second) == []
-    answer = command("up")
-    assert answer.returncode == 0, answer.stdout
-
-
-def test_up_repairs_what_has_died(command: Command, second: Lab) -> None:
-    command("up")
-    for service in ("slurmctld", "slurmdbd", "mariadb"):
-        second.stop_service(service)
-    node = second.machine("n2")
-    assert node is not None
-    node.kill()
-    assert node.wait_until_ended(PATIENCE_S)
-    answer = command("up")
-    assert answer.returncode == 0, answer.stdout
-    for service in ("slurmctld", "slurmdbd", "mariadb"):
-        assert f"starting {service} again" in answer.stdout
-    assert second.on_head("srun", "-w", "n2", "hostname").stdout == "n2\n"
-
-
 def test_an_up_that_was_killed_leaves_nothing_in_the_way(command: Command, second: Lab) -> None:
     environment = {**os.environ, "RAILGAUGE_LAB_DIR": str(second.folders.lab)}
     for delay in (0.15, 0.3, 0.6, 1.2):
@@ -253,16 +284,6 @@ def test_accounting_knows_a_jobs_end(cluster: Lab) -> None:
     assert (state, code) == ("FAILED", "1:0")
 
 
-def test_status_tells_machines_services_and_faults(command: Command) -> None:
-    assert command("status").returncode == 3
-    command("up")
-    command("fault", "add", "rate", "n2", "1")
-    lines = command("status").stdout.splitlines()
-    assert "n1       namespace  10.77.0.11     on   idle" in lines
-    assert "head     slurmctld  running" in lines
-    assert "fault    rate n2:eth0 1" in lines
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -295,16 +316,6 @@ def test_commands_say_that_the_lab_is_not_up(command: Command, arguments: list[s
     answer = command(*arguments)
     assert answer.returncode == 3
     assert "is not up" in answer.stdout and "next: railgauge lab up" in answer.stdout
-
-
-def test_slurm_commands_say_that_the_lab_is_not_up(command: Command, second: Lab) -> None:
-    command("up")
-    command("down")
-    answer = subprocess.run(
-        [second.folders.bin / "sinfo"], capture_output=True, text=True, check=False
-    )
-    assert answer.returncode == 1
-    assert "next: railgauge lab up" in answer.stderr
 
 
 def test_only_one_lab_command_works_at_a_time(command: Command, second: Lab) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,13 +60,31 @@ def test_gb200_gives_the_published_numbers_and_accepts_provisionally(
     assert found["one-hca", "busbw_in_place"] == pytest.approx(85.02)
 
 
-def test_all_of_a_rehearsal_says_simulated(railgauge: Run, area: Path, verdict: Verdict) -> None:
-    _, output = rehearse(railgauge, "dgx-spark", "default")
+#: What a user has in the environment.
+TOKEN = "s3cr3t-of-the-user"
+
+
+@pytest.fixture(scope="module")
+def of_one_pair(cluster: Lab) -> Iterator[tuple[Path, str]]:
+    """The area and the output of a rehearsal of one pair."""
+    with area_of("of-one-pair") as area:
+
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            command = [str(paths.HOME / "bin/railgauge"), *words]
+            return run_command(command, area, {"NCCL_TOPO_TOKEN": TOKEN}, 560)
+
+        _, output = rehearse(run, "dgx-spark", "default")
+        yield area, output
+
+
+def test_all_of_a_rehearsal_says_simulated(of_one_pair: tuple[Path, str]) -> None:
+    area, output = of_one_pair
     assert output.splitlines()[-1].startswith("SIMULATED ")
     campaign = max((area / "rehearsals" / "campaigns").iterdir())
     assert json.loads((campaign / "campaign.json").read_text())["simulated"] == "healthy"
-    assert verdict()["simulated"]
-    assert verdict()["measurements"] and all(m["simulated"] for m in verdict()["measurements"])
+    verdict = json.loads((campaign / "verdict.json").read_text())
+    assert verdict["simulated"]
+    assert verdict["measurements"] and all(m["simulated"] for m in verdict["measurements"])
     assert "SIMULATED" in (campaign / "verdict.txt").read_text().splitlines()[0]
     (left,) = [raw.read(path) for path in campaign.glob(f"stage/**/{raw.FILE}")]
     (sides,) = left.sides.values()
@@ -272,11 +291,8 @@ def test_one_launch_clears_all_pairs_of_a_round(
     assert failing(verdict()) == set(), answer.stdout
 
 
-def test_no_environment_is_kept(
-    railgauge: Run, area: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NCCL_TOPO_TOKEN", "s3cr3t-of-the-user")
-    rehearse(railgauge, "dgx-spark", "default")
+def test_no_environment_is_kept(of_one_pair: tuple[Path, str]) -> None:
+    area, _ = of_one_pair
     campaign = max((area / "rehearsals" / "campaigns").iterdir())
     (packed,) = campaign.glob(f"stage/**/{raw.FILE}")
     assert b"nccl-tests.json" in gzip.decompress(packed.read_bytes())
@@ -284,7 +300,7 @@ def test_no_environment_is_kept(
         if path.is_file():
             content = path.read_bytes()
             content = gzip.decompress(content) if path.suffix == ".gz" else content
-            assert b"s3cr3t-of-the-user" not in content, path
+            assert TOKEN.encode() not in content, path
 
 
 def test_a_rehearsal_variable_lets_nothing_be_accepted(

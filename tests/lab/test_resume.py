@@ -11,7 +11,7 @@ from pathlib import Path
 from railgauge.lab.cluster import Lab
 
 from .conftest import PATIENCE_S, Run
-from .test_accept import jobs_left, start, sweeps, wait_for_traffic
+from .test_accept import jobs_left, start
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -80,22 +80,3 @@ def test_one_of_two_campaigns_is_killed_and_goes_on(
     answer = railgauge("accept", "--resume", campaign.name)
     assert answer.returncode == 3, answer.stdout
     assert "is finished, nothing is missing: ACCEPT" in answer.stdout
-
-
-def test_a_sweep_that_was_killed_goes_on_with_the_places_that_it_lacks(
-    railgauge: Run, area: Path, cluster: Lab
-) -> None:
-    """What its first round measured counts, and is not measured again."""
-    killed = start(area, "--partition", "ns", "--", "-n", "Iperf2Pair")
-    wait_for_traffic(area, rounds=1)
-    (job,) = cluster.on_head("squeue", "--noheader", "--states=R", "--format=%A").stdout.split()
-    cluster.on_head("scancel", job)
-    output, _ = killed.communicate(timeout=PATIENCE_S)
-    assert killed.returncode == 2, output
-    answer = railgauge("accept", "--resume", "latest")
-    assert "session 2: 2 missing" in answer.stdout
-    (again, _) = sweeps(area, "Iperf2Pair")
-    assert len(again.places) == 2
-    # Only what a filter left out keeps it from accept.
-    assert answer.returncode == 2, answer.stdout
-    assert "job-disturbed" not in answer.stdout

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from railgauge.campaign.folder import RESULT_FILE
+from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_record
 
-from .conftest import PATIENCE_S, Run
-from .test_accept import start, wait_for_traffic
+from .conftest import PATIENCE_S, Run, assert_nothing_runs
+from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
 
 PAIRS = ("--partition", "ns", "--nodes", "n[1-4]")
 ONLY = ("--", "-n", "Iperf2Pair")
@@ -49,8 +51,9 @@ def test_quiet_measures_one_pair_after_the_other(railgauge: Run, area: Path) -> 
 
 
 def test_a_random_sweep_that_broke_off_goes_on_with_its_own_pairs(
-    railgauge: Run, area: Path
+    railgauge: Run, area: Path, verdict: Callable[[], dict[str, Any]], cluster: Lab
 ) -> None:
+    """Its acceptance is killed, and what its job goes on to measure is never judged."""
     killed = start(area, *PAIRS, "--schedule", "random", "--seed", "7", *ONLY)
     wait_for_traffic(area, rounds=1)
     os.kill(killed.pid, signal.SIGKILL)
@@ -58,8 +61,14 @@ def test_a_random_sweep_that_broke_off_goes_on_with_its_own_pairs(
     campaign = campaign_in(area)
     before = plan(campaign)
     assert (before["schedule"], before["seed"], len(before["places"])) == ("random", 7, 6)
+    (broken,) = sweeps(area, "Iperf2Pair")
+    assert broken.rounds
 
-    answer = railgauge("accept", "--resume", "latest")
-    assert "REJECT" not in answer.stdout, answer.stdout
+    answer = railgauge("accept", "--resume", campaign.name)
+    assert "session 2: " in answer.stdout and "REJECT" not in answer.stdout, answer.stdout
+    assert any(sweep.begin == broken.begin for sweep in sweeps(area, "Iperf2Pair"))
     assert plan(campaign) == before
     assert set(loads(campaign)) == {place["name"] for place in before["places"]}
+    assert suspects(verdict()) == []
+    assert jobs_left(cluster) == ""
+    assert_nothing_runs(cluster)

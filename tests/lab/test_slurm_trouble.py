@@ -15,7 +15,7 @@ from railgauge.lab.cluster import Lab
 from railgauge.model.failure import DIRECTION, DISTURBED
 
 from .conftest import PATIENCE_S, Run, start_dead
-from .test_accept import start, suspects, wait_for_traffic
+from .test_accept import start, suspects
 
 Verdict = Callable[[], dict[str, Any]]
 
@@ -109,24 +109,6 @@ def test_idle_nodes_are_measured_while_others_are_busy(
     assert {tuple(m["nodes"]) for m in found["measurements"]} == {("n3", "n4"), ("n4", "n1")}
     (finding,) = [f for f in found["findings"] if f["kind"] == "node-taken"]
     assert f"not measured: {busy} busy with job" in finding["message"]
-
-
-def test_a_job_that_somebody_cancels_is_inconclusive_and_measured_again(
-    railgauge: Run, area: Path, verdict: Verdict, control: Callable[..., str], cluster: Lab
-) -> None:
-    campaign = start(area, "--partition", "ns")
-    wait_for_traffic(area)
-    (job,) = control("squeue", "--noheader", "--states=R", "--format=%A").split()
-    control("scancel", job)
-    output, _ = campaign.communicate(timeout=PATIENCE_S)
-    found = verdict()
-    (finding,) = [f for f in found["findings"] if f["kind"] == "job-disturbed"]
-    assert finding["weight"] == "inconclusive"
-    assert "CANCELLED by root" in finding["message"], output
-    assert "accept --resume" in finding["next_step"]
-    assert not {"n1", "n2"} & set(suspects(found))
-    railgauge("accept", "--resume", "latest")
-    assert "job-disturbed" not in [f["kind"] for f in verdict()["findings"]]
 
 
 @pytest.fixture

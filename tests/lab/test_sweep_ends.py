@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from railgauge.lab.cluster import Lab
 
 from .conftest import PATIENCE_S, Run, assert_nothing_runs, start_dead
 from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
-from .test_resume import campaign_of
 
 Verdict = Callable[[], dict[str, Any]]
 
@@ -95,32 +93,26 @@ def test_an_agent_that_is_killed_names_its_node_and_costs_nobody_else(
     assert measured(found) == {pair for pair in ALL if "n3" not in pair}
 
 
-def test_an_acceptance_that_is_killed_in_mid_sweep_is_resumed(
+def test_a_sweep_that_is_cancelled_accuses_nobody_and_goes_on_with_what_it_lacks(
     railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
-    killed = start(area, *PAIRS)
-    campaign = campaign_of(area, killed.pid)
-    wait_for_traffic(area, rounds=1)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate(timeout=PATIENCE_S)
-    (before,) = sweeps(area, "Iperf2Pair")
-    assert before.rounds
-    answer = railgauge("accept", "--resume", campaign.name)
-    # What the killed session's job had measured was never judged: it is measured again.
-    assert "session 2: " in answer.stdout, answer.stdout
-    assert any(sweep.begin == before.begin for sweep in sweeps(area, "Iperf2Pair"))
-    assert measured(verdict()) == ALL
-    assert suspects(verdict()) == []
-    assert jobs_left(cluster) == ""
-    assert_nothing_runs(cluster)
-
-
-def test_a_sweep_that_is_cancelled_leaves_no_process(area: Path, cluster: Lab) -> None:
     campaign = start(area, *PAIRS)
-    wait_for_traffic(area)
+    wait_for_traffic(area, rounds=1)
     (job,) = cluster.on_head("squeue", "--noheader", "--states=R", "--format=%A").stdout.split()
     cluster.on_head("scancel", job)
     assert_nothing_runs(cluster)
-    campaign.communicate(timeout=PATIENCE_S)
+    output, _ = campaign.communicate(timeout=PATIENCE_S)
+    assert campaign.returncode == 2, output
     (record,) = area.glob("campaigns/*/campaign.json")
     assert json.loads(record.read_text())["state"] != "running"
+    found = verdict()
+    (finding,) = [f for f in found["findings"] if f["kind"] == "job-disturbed"]
+    assert finding["weight"] == "inconclusive"
+    assert "CANCELLED by root" in finding["message"], output
+    assert "accept --resume" in finding["next_step"]
+    assert suspects(found) == []
+    resume_measures_the_rest(railgauge, area, verdict, left=2)
+    # Only what a filter left out keeps it from accept.
+    found = verdict()
+    assert found["verdict"] == "inconclusive"
+    assert "job-disturbed" not in {f["kind"] for f in found["findings"]}

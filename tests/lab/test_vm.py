@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -45,14 +45,40 @@ def virtual_machines(cluster: Lab) -> Iterator[None]:
         cluster.up(nodes=without)
 
 
-@pytest.fixture
-def measure(railgauge: Run) -> Run:
-    """Accept the VM partition with some checks only, and their preflight."""
+def reasons(verdict: dict[str, Any]) -> dict[str, str]:
+    """Why each node is a suspect."""
+    found = [s for s in verdict["suspects"] if s["kind"] in ("node", "rail")]
+    return {node: s["why"] for s in found for node in s["nodes"]}
 
-    def run(pattern: str, *options: str) -> subprocess.CompletedProcess[str]:
-        return railgauge("accept", "--partition", "vm", *options, "--", "-n", pattern)
 
-    return run
+class Seen(NamedTuple):
+    """A campaign that several tests look at."""
+
+    area: Path
+    code: int
+    output: str
+    verdict: dict[str, Any]
+
+
+@contextlib.contextmanager
+def one_campaign(
+    request: pytest.FixtureRequest,
+    name: str,
+    checks: str,
+    *options: str,
+    meanwhile: Callable[[Path], None] = lambda _: None,
+) -> Iterator[Seen]:
+    """The VM partition with these checks, and their preflight, while something happens; its results
+    stay where a test of it failed.
+    """
+    failed = request.session.testsfailed
+    with area_of(name, keep=lambda: request.session.testsfailed > failed) as area:
+        campaign = start(area, "--partition", "vm", *options, "--", "-n", checks)
+        meanwhile(area)
+        output, _ = campaign.communicate(timeout=PATIENCE_S)
+        written = max((area / "campaigns").glob("*/verdict.json"), default=None)
+        assert written is not None, output
+        yield Seen(area, campaign.returncode, output, json.loads(written.read_text()))
 
 
 def messages(verdict: dict[str, Any]) -> str:
@@ -133,53 +159,55 @@ def test_netem_is_one_setting_of_an_interface(mended: Lab) -> None:
 # ---- faults that are there from the start --------------------------------------------------
 
 
-def test_a_delay_is_rejected_and_named(measure: Run, verdict: Verdict, mended: Lab) -> None:
-    faults.add(mended, "delay", "n5", 1)
-    answer = measure(*WRITE_LATENCY)
-    assert answer.returncode == 1, answer.stdout
-    found = verdict()
-    assert re.search(r"emulation on n5 rxe0 is netem .*delay 1ms, expected none", messages(found))
-    assert suspects(found) == ["n5"]
+@pytest.fixture(scope="module")
+def emulated(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[Seen]:
+    """One rail that n5 delays, one that n6 loses packets of and n5 puts out of order."""
+    try:
+        faults.add(cluster, "delay", "n5", 1)
+        faults.add(cluster, "reorder", "n5", 5, "eth2")
+        faults.add(cluster, "loss", "n6", 1, "eth2")
+        with one_campaign(request, "emulated", *WRITE_LATENCY) as seen:
+            faults.clear(cluster)
+            assert seen.code == 1, seen.output
+            yield seen
+    finally:
+        faults.clear(cluster)
 
 
-def test_nothing_more_is_measured_over_a_rail_that_fails_its_probe(
-    measure: Run, verdict: Verdict, mended: Lab
-) -> None:
-    faults.add(mended, "delay", "n6", 10)
-    answer = measure(*WRITE_LATENCY)
-    assert answer.returncode == 1, answer.stdout
-    left = {f["check"]: f for f in verdict()["findings"] if f["kind"] == "not-run"}
+def test_a_delay_is_rejected_and_named(emulated: Seen) -> None:
+    delay = r"emulation on n5 rxe0 is netem .*delay 1ms, expected none"
+    assert re.search(delay, messages(emulated.verdict))
+    assert re.fullmatch(delay, reasons(emulated.verdict)["n5"])
+
+
+def test_nothing_more_is_measured_over_a_rail_that_fails_its_probe(emulated: Seen) -> None:
+    left = {f["check"]: f for f in emulated.verdict["findings"] if f["kind"] == "not-run"}
     assert "failed: RailProbe n5:n6:0-0" in left["RdmaLatency"]["message"]
 
 
-def test_loss_and_reordering_are_rejected_and_named(
-    measure: Run, verdict: Verdict, mended: Lab
-) -> None:
-    faults.add(mended, "loss", "n6", 1, "eth1")
-    faults.add(mended, "reorder", "n6", 5, "eth2")
-    answer = measure(PROBE)
-    assert answer.returncode == 1, answer.stdout
-    found = verdict()
-    assert re.search(r"emulation on n6 rxe0 is netem .*loss 1%", messages(found))
-    assert re.search(r"emulation on n6 rxe1 is netem .*reorder 5%", messages(found))
-    assert "n6" in suspects(found)
+def test_loss_and_reordering_are_rejected_and_named(emulated: Seen) -> None:
+    said = messages(emulated.verdict)
+    assert re.search(r"emulation on n6 rxe1 is netem .*loss 1%", said)
+    assert re.search(r"emulation on n5 rxe1 is netem .*reorder 5%", said)
+    # Of its own rail alone, whatever its partner's does.
+    assert re.match(r"emulation on n6 rxe1 is netem .*loss 1%", reasons(emulated.verdict)["n6"])
+    assert suspects(emulated.verdict) == ["n5", "n6"]
 
 
 @pytest.fixture(scope="module")
-def broken_paths(cluster: Lab) -> Iterator[Any]:
+def broken_paths(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[dict[str, Any]]:
     """The verdict on three broken paths: a low MTU, a missing device, a bond's lost link."""
-    with area_of("broken-paths") as area:
-        try:
-            faults.add(cluster, "mtu", "n6", 1500)
-            faults.add(cluster, "rdma-removed", "n5", interface="eth2")
-            faults.add(cluster, "link-down", "n6", interface="eth4")
-            checks = "^(BondPair|NodeState|RdmaBandwidth)"
-            campaign = start(area, "--partition", "vm", "--", "-n", checks)
-            output, _ = campaign.communicate(timeout=PATIENCE_S)
-        finally:
+    try:
+        faults.add(cluster, "mtu", "n6", 1500)
+        faults.add(cluster, "rdma-removed", "n5", interface="eth2")
+        faults.add(cluster, "link-down", "n6", interface="eth4")
+        checks = "^(BondPair|NodeState|RdmaBandwidth)"
+        with one_campaign(request, "broken-paths", checks) as seen:
             faults.clear(cluster)
-        assert campaign.returncode == 1, output
-        yield json.loads(max((area / "campaigns").glob("*/verdict.json")).read_text())
+            assert seen.code == 1, seen.output
+            yield seen.verdict
+    finally:
+        faults.clear(cluster)
 
 
 def test_a_lowered_mtu_is_found_before_anything_is_measured(broken_paths: dict[str, Any]) -> None:
@@ -247,18 +275,43 @@ def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:
 # ---- faults in mid-transfer ----------------------------------------------------------------
 
 
-def test_a_rail_that_goes_down_in_mid_transfer_is_named(
-    area: Path, verdict: Verdict, mended: Lab
-) -> None:
-    campaign = start(area, "--partition", "vm", "--places", ":sizes$", "--", "-n", "^RdmaUsage")
-    wait_for_traffic(area, check="RdmaUsage")
-    faults.add(mended, "link-down", "n6")
-    output, _ = campaign.communicate(timeout=PATIENCE_S)
-    assert campaign.returncode == 1, output
-    found = verdict()
-    assert "rxe0 on n6 was ACTIVE, and is DOWN now" in messages(found)
-    assert "n6" in suspects(found)
-    assert jobs_left(mended) == ""
+@pytest.fixture(scope="module")
+def links_lost(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[Seen]:
+    """In one campaign a link of n5 goes down while its bond is measured, then n6's first rail."""
+
+    def break_them(area: Path) -> None:
+        # While a link that went down is still in its partner's bond, nobody new can connect by it.
+        wait_for_bytes(cluster, "n6", "bond0")
+        faults.add(cluster, "link-down", "n5", interface="eth4")
+        wait_for_traffic(area, check="RdmaUsage")
+        faults.add(cluster, "link-down", "n6")
+
+    try:
+        checks, places = "^(BondPair|RdmaUsage)", "^n5:n6$|:sizes$"
+        with one_campaign(
+            request, "links-lost", checks, "--places", places, meanwhile=break_them
+        ) as seen:
+            faults.clear(cluster)
+            assert seen.code == 1, seen.output
+            yield seen
+    finally:
+        faults.clear(cluster)
+
+
+def test_a_rail_that_goes_down_in_mid_transfer_is_named(links_lost: Seen, cluster: Lab) -> None:
+    assert "rxe0 on n6 was ACTIVE, and is DOWN now" in messages(links_lost.verdict)
+    assert "n6" in suspects(links_lost.verdict)
+    assert "bond" not in reasons(links_lost.verdict)["n6"]
+    assert jobs_left(cluster) == ""
+
+
+def test_a_bond_survives_a_link_lost_in_mid_transfer(links_lost: Seen) -> None:
+    said = messages(links_lost.verdict)
+    assert "link eth4 of bond0 on n5 is down after the test" in said
+    record = read_record(case_folder(links_lost.area, "BondPair") / RESULT_FILE)
+    assert record is not None
+    (result,) = record.results
+    assert [call.exit_code for call in result.calls] == [0, 0]
 
 
 def test_a_vm_that_loses_power_in_mid_transfer_is_named(
@@ -275,41 +328,79 @@ def test_a_vm_that_loses_power_in_mid_transfer_is_named(
     assert jobs_left(mended) == ""
 
 
-def test_a_bond_survives_a_link_lost_in_mid_transfer(
-    area: Path, verdict: Verdict, mended: Lab
-) -> None:
-    campaign = start(area, "--partition", "vm", "--places", "^n5:n6$", "--", "-n", "^BondPair")
-    # While a link that went down is still in its partner's bond, nobody new can connect over it.
-    wait_for_bytes(mended, "n6", "bond0")
-    faults.add(mended, "link-down", "n6", interface="eth4")
-    output, _ = campaign.communicate(timeout=PATIENCE_S)
-    assert campaign.returncode == 1, output
-    found = verdict()
-    assert "link eth4 of bond0 on n6 is down after the test" in messages(found)
-    record = read_record(case_folder(area, "BondPair") / RESULT_FILE)
-    assert record is not None
-    (result,) = record.results
-    assert [call.exit_code for call in result.calls] == [0, 0]
-
-
 # ---- long ways -----------------------------------------------------------------------------
 
 
-def test_the_series_of_long_ways_is_measured(measure: Run, verdict: Verdict, cluster: Lab) -> None:
-    """Not BBR over the long one: its window is twice what it got in its least RTT. Guests without a
-    CPU have a RTT of twice that, and then it stays where it began.
-    """
-    ways = ":(0ms:default:bbr|100ms:8388608:cubic)$"
-    answer = measure("^WanTcp", "--series", "--places", ways)
+#: Of the long ways two; not BBR over the long one: its window is twice what it got in its least
+#: RTT. Guests without a CPU have a RTT of twice that, and then it stays where it began.
+OF_SERIES = "^(?!.*(ms:|:tuned$))|:(0ms:default:bbr|100ms:8388608:cubic)$"
+
+
+@pytest.fixture(scope="module")
+def series(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[Seen]:
+    """What is measured with `--series` alone, for a part of it."""
+    checks = "^(WanTcp|RdmaRailsTogether|CablePair|Contention)"
+    with one_campaign(request, "series", checks, "--series", "--places", OF_SERIES) as seen:
+        yield seen
+
+
+def rejected(seen: Seen, *checks: str) -> list[dict[str, Any]]:
+    """What these checks, or their preflight, are rejected for."""
+    of = {"Path", "NodeState", "RailProbe", *checks}
+    return [f for f in seen.verdict["findings"] if f["check"] in of and f["weight"] == "reject"]
+
+
+def test_the_series_of_long_ways_is_measured(series: Seen, cluster: Lab) -> None:
     # The rest of what is required was left out.
-    assert answer.returncode == 2, answer.stdout
-    found = [m for m in verdict()["measurements"] if m["metric"] == "rtt"]
+    assert (series.verdict["verdict"] != "accept", rejected(series, "WanTcp")) == (True, [])
+    rows = [m for m in series.verdict["measurements"] if m["check"] == "WanTcp"]
+    found = [m for m in rows if m["metric"] == "rtt"]
     measured = sorted((m["delay_ms"], m["congestion"]) for m in found)
     assert measured == [(0.0, "bbr"), (100.0, "cubic")]
     assert all(m["delay_ms"] <= m["value"] < m["delay_ms"] + 15 for m in found)
-    limited = [m for m in verdict()["measurements"] if m["limit"] and m["delay_ms"] == 100]
+    limited = [m for m in rows if m["limit"] and m["delay_ms"] == 100]
     assert limited and all("one window of" in m["limit"]["reason"] for m in limited)
     assert "netem" not in run_on(cluster, "n5", "tc", "qdisc", "show")
+
+
+def test_all_rails_are_measured_at_once_both_ways(series: Seen) -> None:
+    rows = [m for m in series.verdict["measurements"] if m["check"] == "RdmaRailsTogether"]
+    gbits = {m["operation"]: m["value"] for m in rows if m["passed"]}
+    each = [gbits.pop(f"write_bidirectional rail{rail}", 0) for rail in (0, 1)]
+    assert gbits == {"write_bidirectional": pytest.approx(sum(each))}, series.output
+    assert min(each) > 0
+    for role in ("server0", "client0", "server1", "client1"):
+        together = side(series.area, "RdmaRailsTogether", role)
+        assert together.line["call"]["exit_code"] == 0
+
+
+def test_nics_of_a_cable_are_measured_at_once_each_by_its_own_bytes(series: Seen) -> None:
+    rows = [m for m in series.verdict["measurements"] if m["check"] == "CablePair"]
+    measured = {m["metric"]: m for m in rows}
+    assert {"bandwidth", "jain_index"} <= set(measured), series.output
+    assert measured["bandwidth"]["nics"] == "eth1+eth2"
+    assert [f for f in series.verdict["findings"] if f["kind"].startswith("nic-")] == []
+
+
+def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
+    series: Seen, cluster: Lab
+) -> None:
+    ratios = {ratio["name"]: ratio["value"] for ratio in series.verdict["ratios"]}
+    assert {name for name, value in ratios.items() if value} == {
+        "TCP, vm, busy over idle",
+        "RDMA latency, vm, typical, busy over idle",
+        "RDMA latency, vm, p99, busy over idle",
+    }, series.output
+    # Each side looked at the CPUs of the machine below, and kept them busy.
+    (campaign,) = (series.area / "campaigns").iterdir()
+    of_sides = [
+        facts["contention"]
+        for case in compare.read(load(str(campaign)))
+        for facts in case.facts.values()
+        if "contention" in facts
+    ]
+    assert {(of["on"], of["state"]) for of in of_sides} == {("head", "idle"), ("head", "busy")}
+    assert running(cluster, "head", STRESSORS) == ""
 
 
 def test_a_cancelled_long_way_leaves_no_emulation(area: Path, cluster: Lab) -> None:
@@ -324,52 +415,32 @@ def test_a_cancelled_long_way_leaves_no_emulation(area: Path, cluster: Lab) -> N
         time.sleep(0.5)
 
 
-def test_a_way_that_is_long_already_is_not_made_longer(
-    measure: Run, verdict: Verdict, mended: Lab
-) -> None:
-    faults.add(mended, "delay", "n5", 3, "eth0")
-    answer = measure("^WanTcp", "--places", ":44ms:default:cubic$")
-    assert answer.returncode == 1, answer.stdout
-    assert re.search(r"on n5: not started: eth0 has netem .*delay 3ms already", messages(verdict()))
+@pytest.fixture(scope="module")
+def in_the_way(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[dict[str, Any]]:
+    """The verdict on a way that is long already, and on a NIC that is down."""
+    try:
+        faults.add(cluster, "delay", "n5", 3, "eth0")
+        faults.add(cluster, "link-down", "n6", interface="eth2")
+        checks, places = "^(WanTcp|NicPair|CablePair)", ":44ms:default:cubic$|[1+].*:default$"
+        options = ("--series", "--places", places)
+        with one_campaign(request, "in-the-way", checks, *options) as seen:
+            faults.clear(cluster)
+            assert seen.code == 1, seen.output
+            yield seen.verdict
+    finally:
+        faults.clear(cluster)
 
 
-def test_all_rails_are_measured_at_once_both_ways(
-    measure: Run, verdict: Verdict, area: Path, cluster: Lab
-) -> None:
-    answer = measure("^RdmaRailsTogether", "--series")
-    found = verdict()
-    rows = [m for m in found["measurements"] if m["check"] == "RdmaRailsTogether"]
-    gbits = {m["operation"]: m["value"] for m in rows if m["passed"]}
-    each = [gbits.pop(f"write_bidirectional rail{rail}", 0) for rail in (0, 1)]
-    assert gbits == {"write_bidirectional": pytest.approx(sum(each))}, answer.stdout
-    assert min(each) > 0
-    for role in ("server0", "client0", "server1", "client1"):
-        assert side(area, "RdmaRailsTogether", role).line["call"]["exit_code"] == 0
+def test_a_way_that_is_long_already_is_not_made_longer(in_the_way: dict[str, Any]) -> None:
+    said = messages(in_the_way)
+    assert re.search(r"on n5: not started: eth0 has netem .*delay 3ms already", said)
+    assert "WanTcp" not in {m["check"] for m in in_the_way["measurements"]}
 
 
-# ---- logical NICs --------------------------------------------------------------------------
-
-
-def test_nics_of_a_cable_are_measured_at_once_each_by_its_own_bytes(
-    measure: Run, verdict: Verdict, cluster: Lab
-) -> None:
-    answer = measure("^CablePair", "--series", "--places", ":default$")
-    found = verdict()
-    measured = {m["metric"]: m for m in found["measurements"]}
-    assert {"bandwidth", "jain_index"} <= set(measured), answer.stdout
-    assert measured["bandwidth"]["nics"] == "eth1+eth2"
-    assert [f for f in found["findings"] if f["kind"].startswith("nic-")] == []
-
-
-def test_a_nic_that_is_down_is_named_and_not_measured_around(
-    measure: Run, verdict: Verdict, mended: Lab
-) -> None:
-    faults.add(mended, "link-down", "n6", interface="eth2")
-    answer = measure("^(NicPair|CablePair)", "--series", "--places", "[1+].*:default$")
-    assert answer.returncode == 1, answer.stdout
-    found = verdict()
-    assert "iperf2 (client1) on n6: not started: eth2 is down" in messages(found)
-    assert {m["nics"] for m in found["measurements"]} == {"eth1"}
+def test_a_nic_that_is_down_is_named_and_not_measured_around(in_the_way: dict[str, Any]) -> None:
+    assert "iperf2 (client1) on n6: not started: eth2 is down" in messages(in_the_way)
+    of_nics = [m for m in in_the_way["measurements"] if m["check"] in ("NicPair", "CablePair")]
+    assert {m["nics"] for m in of_nics} == {"eth1"}
 
 
 # ---- all of it -----------------------------------------------------------------------------
@@ -425,25 +496,3 @@ def test_a_dead_sshd_of_their_hypervisor_is_started_again(cluster: Lab) -> None:
     cluster.stop_service("sshd")
     start_dead(cluster)
     assert cluster.service_runs("sshd")
-
-
-def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
-    measure: Run, verdict: Callable[[], dict[str, Any]], area: Path, cluster: Lab
-) -> None:
-    answer = measure("^Contention", "--series")
-    ratios = {ratio["name"]: ratio["value"] for ratio in verdict()["ratios"]}
-    assert {name for name, value in ratios.items() if value} == {
-        "TCP, vm, busy over idle",
-        "RDMA latency, vm, typical, busy over idle",
-        "RDMA latency, vm, p99, busy over idle",
-    }, answer.stdout
-    # Each side looked at the CPUs of the machine below, and kept them busy.
-    (campaign,) = (area / "campaigns").iterdir()
-    of_sides = [
-        facts["contention"]
-        for case in compare.read(load(str(campaign)))
-        for facts in case.facts.values()
-        if "contention" in facts
-    ]
-    assert {(of["on"], of["state"]) for of in of_sides} == {("head", "idle"), ("head", "busy")}
-    assert running(cluster, "head", STRESSORS) == ""

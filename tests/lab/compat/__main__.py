@@ -87,10 +87,11 @@ STEPS: dict[str, Callable[[], None]] = {
     "how jobs and tools end": tests(
         "tests/lab/test_fooling.py",
         "-k",
-        "TimesOut or Cancelled or JobFails or ServerDies or Inflated or out_of_memory",
+        "time_limit or Cancelled or JobFails or ServerDies or Inflated or out_of_memory",
     ),
     "a queue that does not move": tests(
-        "tests/lab/test_slurm_trouble.py", "-k", "drained_node or cancels or controller_that_hangs"
+        *("tests/lab/test_slurm_trouble.py", "tests/lab/test_sweep_ends.py", "-k"),
+        "drained_node or is_cancelled or controller_that_hangs",
     ),
     "gate: hold, test, return": lambda: must(
         sys.executable, "-m", "tests.lab.drill", "changed-field", "shaped-link"
