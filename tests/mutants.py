@@ -2613,6 +2613,20 @@ MUTANTS = [
         "tests/unit/verdict/locating/test_rounds.py -k slow_once_while",
     ),
     Mutant(
+        "a bad node's own quiet results are its peers: it is load, and not held",
+        "src/railgauge/verdict/locating/evidence.py",
+        "not low and value >= least_good.get(o[:2], 0.0)",
+        "not low",
+        "tests/unit/verdict/locating/test_rounds.py -k quiet_too_is_no_load",
+    ),
+    Mutant(
+        "a node that is bad on ways that are free is load, as it is better than others beside them",
+        "src/railgauge/verdict/locating/peers.py",
+        "max(loaded, statistics.median(others) if others else 0.0)",
+        "loaded",
+        "tests/unit/verdict/locating/test_rounds.py -k is_worse_than_others",
+    ),
+    Mutant(
         "a spine's counters accuse it by themselves",
         "src/railgauge/verdict/locating/fabric.py",
         "    if within and not score:\n",
