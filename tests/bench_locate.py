@@ -90,12 +90,13 @@ class Faults:
 
     `share` is how often a run meets a loss, drawn for each round: the fault is on for a fifth of
     every round, at any moment of it, and a run takes a short part of the round. Those of `steady`
-    are there in every run all the same. With `counters`, those of the end are read before and after
-    the round: they move in each.
+    are there in every run all the same, those of `busy` where others are measured at once. With
+    `counters`, those of the end are read before and after the round: they move in each.
     """
 
     ends: dict[End, float] = dataclasses.field(default_factory=dict)
     steady: dict[End, float] = dataclasses.field(default_factory=dict)
+    busy: dict[End, float] = dataclasses.field(default_factory=dict)
     pairs: dict[frozenset[str], float] = dataclasses.field(default_factory=dict)
     uplink: str = ""
     uplink_loss: float = 0.4
@@ -129,7 +130,7 @@ class Simulation:
             for end, loss in faults.ends.items()
             if faults.share == 1 or chance.random() < faults.share
         }
-        present |= faults.steady
+        present |= faults.steady | (faults.busy if len(places) > 1 else {})
         moved = set(faults.ends) if faults.counters else set()
         takes_it = 1 - (1 - 1 / faults.uplinks) ** faults.flows
         found = []
@@ -434,11 +435,13 @@ def by_reference(sim: Simulation, guilty: set[str]) -> Outcome:
 SHIPPED: tuple[Schedule, ...] = ("neighbours", "cover")
 
 
-def by_sweep(sim: Simulation, guilty: set[str], schedule: Schedule) -> Outcome:
+def by_sweep(
+    sim: Simulation, guilty: set[str], schedule: Schedule, most: int | None = None
+) -> Outcome:
     """What a sweep measures by itself, judged at its end. A pair that has a bad node is no innocent
     as long as it is not confirmed.
     """
-    evidence, rounds = swept.sweep(sim.measure, sim.leaves, schedule)
+    evidence, rounds = swept.sweep(sim.measure, sim.leaves, schedule, most)
     began = time.process_time()
     suspects = locate(evidence).suspects
     seconds = time.process_time() - began

@@ -1,6 +1,7 @@
 """Figures of the rounds that a sweep measures by itself, by simulated campaigns.
 
     python -m tests.bench_swept [--campaigns N]     what docs/figures.md has
+    python -m tests.bench_swept --rounds N          with other `locate_rounds` than by default
 
 A campaign is one sweep of nodes with one rail each (`tests/swept.py`), judged at its end. The model
 is that of `tests.bench_locate`, but for the uplinks: a leaf has four, of which one loses 40 %, and
@@ -81,6 +82,7 @@ def campaigns(
     noise: str,
     seeds: Iterable[int],
     pools: dict[str, list[float]],
+    most: int | None = None,
 ) -> Iterator[Outcome]:
     make, _, _ = MODELS[model]
     for seed in seeds:
@@ -88,10 +90,10 @@ def campaigns(
         faults, guilty = make(fabric, fabric.ends, chance)
         values = pools["heavy" if noise == "heavy" else "normal"]
         sim = Simulation(fabric, faults, values, chance.randrange(2**60), noise == "correlated")
-        yield by_sweep(sim, guilty, schedule)
+        yield by_sweep(sim, guilty, schedule, most)
 
 
-def figures(count: int = 100) -> None:
+def figures(count: int = 100, most: int | None = None) -> None:
     """A line a fault, size and schedule, and the seeds that confirmed an innocent."""
     print(f"seeds 0 to {count - 1} of each kind of noise: {', '.join(NOISES)}")
     print(
@@ -101,7 +103,7 @@ def figures(count: int = 100) -> None:
     pools = {kind: bench_locate.pool(kind) for kind in ("normal", "heavy")}
     for model, fabric, schedule in LINES:
         of_noise = {
-            noise: list(campaigns(model, fabric, schedule, noise, range(count), pools))
+            noise: list(campaigns(model, fabric, schedule, noise, range(count), pools, most))
             for noise in NOISES
         }
         shares = [sum(o.found is not None for o in some) / count for some in of_noise.values()]
@@ -126,7 +128,9 @@ def figures(count: int = 100) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--campaigns", type=int, default=100)
-    figures(parser.parse_args().campaigns)
+    parser.add_argument("--rounds", type=int)
+    arguments = parser.parse_args()
+    figures(arguments.campaigns, arguments.rounds)
 
 
 if __name__ == "__main__":

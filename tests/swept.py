@@ -8,6 +8,7 @@ evidence has the spread of a campaign's verdict (`railgauge.verdict.locating.cam
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from railgauge.checks import pairing, schedule
@@ -28,36 +29,52 @@ SPREAD = float(Extras.model_fields["peer_spread"].default)
 SLOWER = round(STANDS_OUT * SPREAD, 3)
 
 
-def sweep(measure: Measure, leaf_of: Mapping[End, str], name: Schedule) -> tuple[Evidence, int]:
-    """All that a sweep of this schedule measures, as the verdict has it, and its rounds; as many
-    are added as a partition has by default.
+def sweep(
+    measure: Measure, leaf_of: Mapping[End, str], name: Schedule, most: int | None = None
+) -> tuple[Evidence, int]:
+    """All that a sweep of this schedule measures, as the verdict has it, and its rounds; at `most`
+    so many are added, or as many as a partition has by default.
     """
     ends = {end.node: end for end in leaf_of}
     leaves = Leaves({end.node: leaf for end, leaf in leaf_of.items()})
-    settings = Sweep(schedule=name)
+    settings = Sweep(schedule=name, **({} if most is None else {"locate_rounds": most}))
     cases = [PairCase("p", *pair) for pair in pairing.pairs(list(ends), leaves, settings)]
     listed: list[Observation] = []
     #: the number of a place of the list -> what is compared with it
     within: list[object] = []
     #: the same -> who was measured as like its places
     added: dict[object, list[tuple[int, Observation]]] = {}
+    #: the same, of pairs that were measured while all else was quiet
+    quiet: dict[object, list[tuple[int, Observation]]] = {}
     number = 0
     for members in schedule.rounds(cases, settings, leaves):
         of_round = [cases[place] for place in members]
         within += [schedule.within(case, leaves) for case in of_round]
         listed += measure([(ends[case.server], ends[case.client]) for case in of_round], number)
         number += 1
-    for _ in range(settings.locate_rounds):
+    for left in range(settings.locate_rounds, 0, -1):
         met = [_met(listed, within, key, added.get(key, ())) for key in dict.fromkeys(within)]
         again = retest.choose(met, list(ends), leaves.of_node)
+        kept = added
+        if not again:
+            kept = quiet
+            alone = [
+                one
+                for key in dict.fromkeys(within)
+                for one in _met(listed, within, key, quiet.get(key, ()))[within.count(key) :]
+            ]
+            pair = retest.quiet_pair(itertools.chain(*met), alone, list(ends), leaves.of_node, left)
+            again = [pair] if pair is not None else []
         if not again:
             break
         places = [(ends[one.server], ends[one.client]) for one in again]
         for one, observation in zip(again, measure(places, number), strict=True):
-            added.setdefault(within[one.like], []).append((one.like, observation))
+            observation = observation._replace(quiet=kept is quiet)
+            kept.setdefault(within[one.like], []).append((one.like, observation))
         number += 1
     evidence = Evidence(leaf_of, SPREAD / scoring.GOOD, STANDS_OUT * SPREAD, directed=True)
-    evidence.add([*listed, *(o for of_key in added.values() for _, o in of_key)])
+    more = itertools.chain(*added.values(), *quiet.values())
+    evidence.add([*listed, *(observation for _, observation in more)])
     return evidence, number
 
 

@@ -388,7 +388,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             # A tool's stand-in moves nothing.
             claims=tuple(observed.claims) if observed and vouched and not self.rehearsal else (),
             counted=self.counted and not self.rehearsal,
-            acceptance=self.gate == "acceptance",
+            acceptance=self.gate == "acceptance" and not self.is_quiet(self.here),
             rehearsal=self.rehearsal,
             missing_program=self._missing_program(facts),
             optional=self.may_be_left_out(facts),
@@ -488,12 +488,19 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             left_out=evidence.missing_program if evidence.optional else None,
             failures=tuple(judged.failures),
             like=self.like(judged.place),
+            quiet=self.is_quiet(judged.place),
             round=self.round_of(judged.place),
         )
 
     def like(self, place: Case) -> str:
         """The planned place that an added one is like; "" for a planned one."""
         return ""
+
+    def is_quiet(self, place: Case) -> bool:
+        """Whether it was added to be measured while all else is quiet: for that load nothing need
+        be stored.
+        """
+        return False
 
     def uplinks_carried(self) -> tuple[Sequence[Uplink], Mapping[str, tuple[int, int]]]:
         """The bytes that each uplink between the nodes carried, and the flows that each of their

@@ -24,7 +24,7 @@ from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Case, PairCase, SweepCase
 from railgauge.checks.observation import ExitLine, Judged
 from railgauge.checks.protections import JobEvidence
-from railgauge.checks.sweep_output import SweepOutput, call_of
+from railgauge.checks.sweep_output import AddedPlace, SweepOutput, call_of
 from railgauge.checks.uplinks import Counting
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
@@ -313,12 +313,17 @@ class SweepCheck(StrictCheck):
         return [place for members in self._rounds for place in members]
 
     @functools.cached_property
-    def _likes(self) -> Mapping[str, str]:
-        """Added place -> the planned place that it is like."""
-        return {added.place.place: added.like for added in self._output.added.values()}
+    def _added(self) -> Mapping[str, AddedPlace]:
+        """Those that the conductor has added, by their names."""
+        return {added.place.place: added for added in self._output.added.values()}
 
     def like(self, place: Case) -> str:
-        return self._likes.get(place.place, "")
+        added = self._added.get(place.place)
+        return added.like if added else ""
+
+    def is_quiet(self, place: Case) -> bool:
+        added = self._added.get(place.place)
+        return added is not None and added.quiet
 
     @functools.cached_property
     def _round_of(self) -> Mapping[str, int]:

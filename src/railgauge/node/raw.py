@@ -10,7 +10,8 @@ written of them comes up to `COLLECT_S` later. The events, by `event`:
     lost       node, why
     launch     launch, places, parent, why, seconds, out, err, files: of a sweep by launches
                (launches.py); what its places left follows it, and replaces what they left before
-    again      place, name, like (the place of the list that it is like), server, client
+    again      place, name, like (the place of the list that it is like), server, client, quiet
+               (true where it is measured alone on purpose)
     place      place, round, outcome (one of OUTCOMES), why, seconds
     round      round, seconds, tool_seconds (the longest call of a client in it)
     strangers  count, from: the first addresses
@@ -129,12 +130,15 @@ class Side(NamedTuple):
 
 
 class Added(NamedTuple):
-    """A place that was added to the list, and the number of the listed one that it is like."""
+    """A place that was added to the list, and the number of the listed one that it is like; and
+    whether it is measured while all else is quiet, to tell load from a fault.
+    """
 
     name: str
     like: int
     server: str
     client: str
+    quiet: bool = False
 
 
 class Packed(Mapping[str, str]):
@@ -184,7 +188,10 @@ class Raw:
                 self.sides.pop(place, None)
         elif kind == "again":
             ends = str(event["server"]), str(event["client"])
-            self.again[event["place"]] = Added(str(event["name"]), int(event["like"]), *ends)
+            quiet = event.get("quiet") is True
+            self.again[event["place"]] = Added(
+                str(event["name"]), int(event["like"]), *ends, quiet=quiet
+            )
         elif kind == "place":
             self.places[event["place"]] = event
         elif kind == "round":

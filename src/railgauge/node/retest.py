@@ -8,12 +8,16 @@ a link may be slow one way only. All of them are measured in the same round.
 
 Where nodes of one leaf are bad now and then with those of others, one of its uplinks may be: which
 flows take it, chance decides, and only more of them tell. So whoever is free meets another leaf.
+
+Last, a node at fault is measured while all else is quiet: good each time then, it is slow for the
+load alone, and its hardware is sound.
 """
 
 from __future__ import annotations
 
 import collections
 import itertools
+import math
 import operator
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +32,10 @@ PARTNERS = 2
 #: partners, and among hundreds of nodes one has, now and then, two runs that failed by themselves:
 #: whoever is bad with both of its partners meets one more.
 CONVICTING = 3
+
+#: The chance that a fault which comes and goes was away each time that all else was quiet, below
+#: which it is load.
+BY_CHANCE = 0.01
 
 #: An uplink of a leaf is suspect where so many of its nodes were bad with other leaves, and so much
 #: of all that was bad between leaves is its own.
@@ -50,13 +58,15 @@ _SHORT_S = 2.5 * PERIOD_S
 
 class Met(NamedTuple):
     """Two nodes that were measured with each other, as at the place `like` of the list; `good` is
-    None where that is not known: nothing was measured, and it speaks against nobody.
+    None where that is not known: nothing was measured, and it speaks against nobody. `alone`:
+    nothing else was measured in its round.
     """
 
     like: int
     server: str
     client: str
     good: bool | None
+    alone: bool = False
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -202,6 +212,75 @@ def choose(
     again, of_again = max(choices, key=lambda pair: len(pair[0]), default=([], []))
     flows = [more_flows(met, left, leaves, again) for met in ([of_again] if again else conditions)]
     return [*home, *again, *max(flows, key=len, default=[])]
+
+
+def away(low: int, loaded: int, quiet: int) -> float:
+    """The chance that a fault which comes and goes was away in all of so many `quiet` results, by
+    the number of the `low` ones of all `loaded`. They would be spread over all alike; that none of
+    them is a quiet one has this chance (R. A. Fisher's exact test).
+    """
+    return math.comb(loaded, low) / math.comb(loaded + quiet, low)
+
+
+def _quiet_needed(low: int) -> int:
+    """How many good quiet results tell load, of a node that was low each time that others were
+    busy: 7 after 3 low ones, 5 after 4.
+    """
+    return next(count for count in itertools.count(1) if away(low, low, count) < BY_CHANCE)
+
+
+def quiet_pair(
+    met: Iterable[Met],
+    quiet: Sequence[Met],
+    there: Sequence[str],
+    leaves: Mapping[str, str],
+    left: int,
+) -> Again | None:
+    """The pair to measure while all else is quiet, once no other can tell more: the pairs of the
+    node that was at fault first, in turn, as long as it is good with them, and so often that this
+    tells load; and once, after its first, a pair of others, to see what is good then.
+
+    None where nobody is at fault, or has a bad result of a round in which it was `alone` as well;
+    or where less than the needed rounds are `left`: a few good results tell nothing, and make a
+    certain fault a doubtful one. A pair, leaf or uplink needs more results than a sweep can add.
+    `quiet` are the results of such pairs.
+    """
+    results = [one for one in met if one.good is not None]
+    bad = [one for one in results if not one.good]
+    well = {node for one in results if one.good for node in one.ends}
+    doubted = {node for one in bad for node in one.ends}
+    guilty, present = _at_fault(bad, well), set(there)
+
+    def crosses(one: Met) -> bool:
+        return leaves.get(one.server) != leaves.get(one.client)
+
+    for node in dict.fromkeys(node for one in bad for node in one.ends if node in guilty):
+        own = [one for one in bad if node in one.ends]
+        pairs = [
+            one
+            for one in own
+            if one.other(node) in well and present.issuperset(one.ends)
+            if crosses(one) == crosses(own[0])
+        ]
+        others = [
+            one
+            for one in results
+            if one.good and present.issuperset(one.ends)
+            if crosses(one) == crosses(own[0])
+        ]
+        done = [one for one in quiet if node in one.ends]
+        beside = [one for one in quiet if guilty.isdisjoint(one.ends)]
+        if not pairs or not others or any(one.alone for one in own):
+            continue
+        if not all(one.good for one in (*done, *beside)):
+            continue
+        needed = _quiet_needed(len(own)) - len(done)
+        if needed > 0 and needed + (not beside) <= left:
+            # Better a pair whose nodes were never bad.
+            clean = next((one for one in others if doubted.isdisjoint(one.ends)), others[0])
+            one = clean if done and not beside else pairs[len(done) % len(pairs)]
+            return Again(one.like, one.server, one.client)
+    return None
 
 
 def _at_home(met: Iterable[Met], there: Sequence[str], leaves: Mapping[str, str]) -> list[Again]:

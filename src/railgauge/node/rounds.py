@@ -9,7 +9,8 @@ A place goes through these phases; the messages name the place's number, and a r
     between its sides  {"do": "mail"}, relayed; {"do": "other_ended"} when one is over
 
 When all are over, pairs are measured again that tell who is at fault (retest.py): `prepare` then
-says `again`, which place of the list with which nodes.
+says `again`, which place of the list with which nodes. Last, where rounds are left, pairs of who is
+at fault, one a round: `quiet`.
 
 Rounds are in lockstep: a round goes when the one before has ended. Its servers start while that
 still runs. Every phase has a limit, and a node that does not keep to one is lost: recorded by name,
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -80,7 +82,8 @@ class Rounds:
         """
         self._sweep, self._send, self._write, self._drop = sweep, send, write, drop
         self.lost: dict[str, str] = {}
-        self._begun: set[int] = set()
+        #: place that was told to prepare -> its round
+        self._begun: dict[int, int] = {}
         self._current: dict[int, Place] = {}
         #: round that was told to prepare -> its places that have not ended
         self._left: dict[int, int] = {}
@@ -102,6 +105,8 @@ class Rounds:
         self._resent: dict[int, int] = {}
         #: what a place that is measured again is like
         self._like: dict[int, int] = {}
+        #: the places that are measured while all else is quiet, to tell load from a fault
+        self._quiet: set[int] = set()
         #: condition -> how long good places took
         self._took: dict[int, list[float]] = {}
         self._enough = False
@@ -160,23 +165,45 @@ class Rounds:
 
     def _add_round(self, number: int) -> None:
         """Add a round of pairs to measure again under one condition, if any tell more than is
-        known.
+        known; else of one pair, if a quiet round tells load from a fault.
         """
         conditions: dict[int, list[int]] = {}
         for index in self._good:
             conditions.setdefault(self._sweep.places[index].of, []).append(index)
         there = [node for node in self._sweep.nodes if node not in self.lost]
-        met = [self._met(places) for places in conditions.values()]
-        chosen = retest.choose(met, there, self._sweep.retests.leaves)
+        met: list[list[retest.Met]] = []
+        #: what pairs have beside their ends -> what was measured of it, and while all was quiet
+        beside: dict[tuple[str, ...], tuple[list[retest.Met], list[retest.Met]]] = {}
+        for places in conditions.values():
+            both: tuple[list[retest.Met], list[retest.Met]] = ([], [])
+            for index, one in zip(places, self._met(places)):
+                both[index in self._quiet].append(one)
+            met.append(both[0])
+            loaded, quiet = beside.setdefault(self._labels(places[0]), ([], []))
+            loaded += both[0]
+            quiet += both[1]
+        retests = self._sweep.retests
+        chosen = retest.choose(met, there, retests.leaves)
+        is_quiet, left = not chosen, retests.rounds - number + 1
+        if is_quiet:
+            pairs = (retest.quiet_pair(*of, there, retests.leaves, left) for of in beside.values())
+            chosen = list(itertools.islice(filter(None, pairs), 1))
         first = len(self._sweep.places)
         for index, again in enumerate(chosen, start=first):
             place = self._sweep.again(index, again.like, again.server, again.client)
             self._like[index] = again.like
-            parts = [again.server, again.client, *place.name.split(":")[2:]]
-            event = {"event": "again", "place": index, "name": f"{':'.join(parts)}@{number}"}
+            name = ":".join((again.server, again.client, *self._labels(index)))
+            event = {"event": "again", "place": index, "name": f"{name}@{number}"}
+            if is_quiet:
+                self._quiet.add(index)
+                event["quiet"] = True
             self._write({**event, "like": again.like, **place.roles})
         if chosen:
             self._sweep.rounds.append(tuple(range(first, len(self._sweep.places))))
+
+    def _labels(self, index: int) -> tuple[str, ...]:
+        """What a place has beside its ends, as its name has it."""
+        return tuple(self._sweep.places[index].name.split(":")[2:])
 
     def _met(self, places: Sequence[int]) -> list[retest.Met]:
         """Who met whom under a condition, and whether that was good: by what the places left, by
@@ -203,7 +230,8 @@ class Rounds:
                 lossy = most is not None and self._resent.get(index, 0) > most + usual
                 well = well and not lossy
             like = self._like.get(index, index)
-            met.append(retest.Met(like, place.roles["server"], place.roles["client"], well))
+            alone = len(self._sweep.rounds[self._begun[index]]) == 1
+            met.append(retest.Met(like, place.roles["server"], place.roles["client"], well, alone))
         return met
 
     def _kept(self, index: int, rate: float) -> float | None:
@@ -241,7 +269,7 @@ class Rounds:
             place = self._sweep.places[index]
             if index in self._begun or (early and not self._sweep.is_prepared_early(index)):
                 continue
-            self._begun.add(index)
+            self._begun[index] = number
             self._current[index] = begun = Place(index, number, place.roles)
             lost = [node for node in place.roles.values() if node in self.lost]
             if lost:

@@ -85,6 +85,8 @@ class Case:
     place: str = ""
     #: the planned place of which this is another pair, measured to tell its nodes apart
     like: str = ""
+    #: whether that was done while all else was quiet, to tell load from a fault
+    quiet: bool = False
     #: the round of its job in which it was measured, where that is known
     round: int | None = None
     #: the campaign's session that it ran in
@@ -259,7 +261,9 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
     for result in case_record.results:
         if result.like and (like := places.get(result.like)):
             retested = dataclasses.replace(like, name=result.place, nodes=result.nodes, needs=())
-            case = dataclasses.replace(_at_place(retested, whole), like=like.name)
+            case = dataclasses.replace(
+                _at_place(retested, whole), like=like.name, quiet=result.quiet
+            )
             cases.append(_measured(case, result))
     if damage := _unplanned_results(planned, case_record):
         return _at_every_place(planned, dataclasses.replace(whole, damage=damage))

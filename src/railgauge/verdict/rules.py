@@ -87,7 +87,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
         )
     unreferenced = _without_reference(case)
     named = any(failure.kind == NO_REFERENCE for failure in case.failures)
-    if campaign.gate == "acceptance" and unreferenced and not named:
+    if campaign.gate == "acceptance" and unreferenced and not named and not case.quiet:
         message = f"no reference for {', '.join(unreferenced)}"
         findings.append(Finding("inconclusive", NO_REFERENCE, message, **_where(case)))
     return findings

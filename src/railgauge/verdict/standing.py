@@ -272,7 +272,7 @@ def _cleared(verdict: Verdict, cases: Sequence[Case]) -> tuple[str, ...]:
     guilty = set(verdict.failing_nodes)
     again: dict[tuple[str, ...], bool] = {}
     for case in cases:
-        if case.like:
+        if case.like and not case.quiet:
             good = case.passed or case.unreferenced
             again[_what(case)] = again.get(_what(case), True) and good
     return tuple(

@@ -125,7 +125,7 @@ def _written(campaign: Campaign) -> Iterator[int]:
 
 def made_of(cases: Sequence[Case]) -> pl.DataFrame:
     """A row for every measurement of the cases that came to a result; none of other pairs, which a
-    sweep measured to tell nodes apart.
+    sweep measured to tell nodes apart, nor of what it measured alone to tell load from a fault.
     """
     columns: dict[str, list[object]] = {name: [] for name in SCHEMA}
     failed = {_key(case) for case in cases if case.failed}
@@ -133,7 +133,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
     several = {_key(case) for case in cases if case.run > 0}
     launches = _launches(cases)
     for case in cases:
-        if not case.finished or case.damage:
+        if not case.finished or case.damage or case.quiet:
             continue
         again = bool(case.like)
         if again:

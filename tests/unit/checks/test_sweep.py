@@ -934,6 +934,20 @@ def test_what_was_measured_again_has_the_load_of_its_round(
     assert ways(between)[AGAIN] == (None, load)
 
 
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_was_measured_alone_to_tell_load_says_so_and_needs_no_reference(
+    check: Any, quiet: bool
+) -> None:
+    left = measured_again(check)
+    left.quiet = {AGAIN} if quiet else set()
+    left.write(check)
+    check.bound = None
+    jobs.judge(check)
+    found = {result.place: result for result in record(check).results}
+    assert found[AGAIN].quiet == quiet and not found[FIRST].quiet
+    assert [f.kind for f in found[AGAIN].failures] == ([] if quiet else ["no-reference"])
+
+
 def test_its_numbers_are_none_of_the_condition(check: Any) -> None:
     measured_again(check, 4.0).write(check)
     jobs.judge(check)

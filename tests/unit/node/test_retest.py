@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.node.retest import (
+    BY_CHANCE,
     Again,
     Carried,
     Met,
+    away,
     bound,
     bound_since,
     carried,
@@ -20,6 +22,7 @@ from railgauge.node.retest import (
     more_flows,
     most_resent,
     next_round,
+    quiet_pair,
     rates,
     resent,
 )
@@ -335,6 +338,90 @@ def test_in_a_round_nobody_has_two_partners(data: st.DataObject) -> None:
 
 
 # ---- what is good ----
+
+
+# ---- while all else is quiet ----
+
+
+def quietly(met: Sequence[Met], left: int, bad: Collection[str] = ()) -> list[Met]:
+    """What is measured alone after these, where so many rounds are left, and these nodes are bad
+    then, too.
+    """
+    names, quiet = sorted({node for one in met for node in one.ends}), list[Met]()
+    while pair := quiet_pair(met, quiet, names, {}, left):
+        quiet.append(Met(*pair, good=set(bad).isdisjoint(pair.ends), alone=True))
+        left -= 1
+    return quiet
+
+
+def at_fault(*bad: str) -> list[Met]:
+    """Eight nodes in a ring, and all that tells who is at fault."""
+    return played(nodes(8), bad)[0]
+
+
+def test_a_node_at_fault_is_measured_alone_until_that_tells_load() -> None:
+    quiet = [one for one in quietly(at_fault("n2"), 12) if "n2" in one.ends]
+    assert away(3, 3, len(quiet)) < BY_CHANCE <= away(3, 3, len(quiet) - 1)
+    assert len({one.other("n2") for one in quiet}) == 3
+
+
+def test_after_its_first_pair_one_of_others_shows_what_is_good_then() -> None:
+    quiet = quietly(at_fault("n2"), 12)
+    assert ["n2" in one.ends for one in quiet] == [True, False, *[True] * 6]
+
+
+def test_bad_once_while_all_else_is_quiet_is_no_load() -> None:
+    assert len(quietly(at_fault("n2"), 12, bad=["n2"])) == 1
+
+
+def test_where_others_are_bad_then_too_nothing_tells_load() -> None:
+    quiet = quietly(at_fault("n2"), 12)[1]
+    assert len(quietly(at_fault("n2"), 12, bad=set(quiet.ends))) == 2
+
+
+@pytest.mark.parametrize(("left", "count"), [(7, 0), (8, 8)])
+def test_where_too_few_rounds_are_left_to_tell_nobody_is_measured_alone(
+    left: int, count: int
+) -> None:
+    assert len(quietly(at_fault("n2"), left)) == count
+
+
+def test_where_nobody_is_at_fault_nobody_is_measured_alone() -> None:
+    met, _ = played(nodes(8), paths=[frozenset(("n2", "n3"))])
+    assert quietly(at_fault(), 12) == [] and quietly(met, 12) == []
+
+
+def test_who_was_bad_alone_already_is_not_measured_alone() -> None:
+    met = at_fault("n2")
+    place = next(number for number, one in enumerate(met) if not one.good)
+    met[place] = met[place]._replace(alone=True)
+    assert quietly(met, 12) == []
+
+
+def test_of_two_at_fault_the_second_is_measured_once_the_first_is_bad_alone() -> None:
+    quiet = quietly(at_fault("n2", "n5"), 12, bad=["n2"])
+    assert "n2" in quiet[0].ends
+    assert all("n2" not in one.ends for one in quiet[1:])
+    assert sum("n5" in one.ends for one in quiet) == 7
+
+
+def test_who_is_gone_is_not_measured_alone() -> None:
+    met, there = at_fault("n2"), [name for name in nodes(8) if name != "n1"]
+    for quiet in ([], [Met(0, "n2", "n3", True, alone=True)] * 2):
+        pair = quiet_pair(met, quiet, there, {}, 12)
+        assert pair is not None and "n1" not in pair.ends
+    assert quiet_pair(met, [], [name for name in there if name != "n2"], {}, 12) is None
+
+
+def test_alone_it_is_measured_over_ways_on_which_others_were_beside_it() -> None:
+    """A value within a leaf has no peers among those that take an uplink."""
+    leaves = in_fours(16)
+    pairs = [(0, 4), (8, 0), (0, 1), (1, 2), (4, 9), (8, 12)]
+    met = [Met(0, f"n{a}", f"n{b}", a != 0 and b != 0) for a, b in pairs]
+    quiet: list[Met] = []
+    while pair := quiet_pair(met, quiet, nodes(16), leaves, 20):
+        quiet.append(Met(*pair, good=True, alone=True))
+    assert quiet and all(leaves[one.server] != leaves[one.client] for one in quiet)
 
 
 def test_peers_say_below_what_a_pair_is_bad() -> None:

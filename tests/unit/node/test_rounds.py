@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any
@@ -460,6 +461,37 @@ def test_what_sends_again_more_than_is_admitted_is_bad(order: dict[str, Any], ba
     """Its rate is that of its peers, whose counters have as many bytes."""
     cluster = swept(ring(**order), **dict.fromkeys(NAMES, carrying({}, lossy=("n2", "n3"))))
     assert any("n2" in name for _, name in again(cluster)) == bad
+
+
+def slow_beside_others(cluster: Cluster, node: str, message: wire.Message) -> None:
+    """n2 is slow, but in a round of one place."""
+    members = next((one for one in cluster.orders.rounds if message["place"] in one), ())
+    carrying({"n2": 5.0} if len(members) > 1 else {})(cluster, node, message)
+
+
+def alone(cluster: Cluster) -> list[str]:
+    """The names of what was measured while all else was quiet."""
+    return [e["name"] for e in cluster.events if e.get("quiet")]
+
+
+def test_who_is_at_fault_is_measured_alone_where_rounds_are_left() -> None:
+    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_beside_others))
+    assert sum("n2" in name for name in alone(cluster)) == 7
+    rounds_of = dict(Counter(number for number, _ in again(cluster)))
+    assert len(alone(cluster)) == 8 and list(rounds_of.values())[-8:] == [1] * 8
+
+
+def test_what_was_good_alone_clears_nobody() -> None:
+    """Whoever it was bad with would be measured again and again."""
+    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_beside_others))
+    assert [name for _, name in again(cluster)][-8:] == alone(cluster)
+
+
+@pytest.mark.parametrize(("retests", "count"), [(12, 1), (3, 0)])
+def test_who_is_slow_alone_is_measured_so_once_and_where_few_rounds_are_left_never(
+    retests: int, count: int
+) -> None:
+    assert len(alone(with_rates(ring(retests), n2=5.0))) == count
 
 
 def test_a_node_that_is_lost_is_not_measured_again() -> None:

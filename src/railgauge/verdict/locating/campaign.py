@@ -104,12 +104,18 @@ def _family(
     kept_cases: list[Case] = []
     missing: list[Missing] = []
     unknown: list[int] = []
+    asked_loaded = {name for case in cases if not case.quiet for name in _referenced(case)}
     for case in cases:
         round_number = None
         if case.round is not None:
             when = (case.unique_name, case.session, case.run, case.round)
             round_number = rounds.setdefault(when, len(rounds))
-        if why := _not_measured(case):
+        why = _not_measured(case)
+        unjudged = asked_loaded.difference(_referenced(case)) if case.quiet else ()
+        if unjudged and not case.failed:
+            # It cannot be bad by what made the others bad.
+            why = why or f"no reference for {', '.join(sorted(unjudged))} while all else is quiet"
+        if why:
             missing.append(Missing(case.place or "-".join(case.nodes), round_number, why))
             continue
         row = max((r for r in case.rows if _is_judged(r)), key=_size, default=None)
@@ -126,7 +132,7 @@ def _family(
                 row.reference.lowest if row and row.reference else None,
                 _events(case, a),
                 _events(case, b),
-                bool(row and row.measurement.load == "quiet"),
+                case.quiet or bool(row and row.measurement.load == "quiet"),
             )
         )
         kept_cases.append(case)
@@ -145,7 +151,8 @@ def _family(
         directed=True,
     )
     in_time_order = sorted(
-        zip(_with_quiet(observations), kept_cases, strict=True), key=lambda pair: in_order(pair[0])
+        zip(_with_quiet(observations, kept_cases), kept_cases, strict=True),
+        key=lambda pair: in_order(pair[0]),
     )
     evidence.add((o for o, _ in in_time_order), missing)
     _add_uplinks(evidence, cases)
@@ -183,6 +190,11 @@ def _not_measured(case: Case) -> str:
         messages = (failure.message for failure in case.failures)
         return case.reason or case.damage or next(messages, case.result) or "no result"
     return next((f.message for f in case.failures if f.kind == NOT_TOLD_APART), "")
+
+
+def _referenced(case: Case) -> list[str]:
+    """The variables of a case's numbers that have a reference."""
+    return [row.measurement.variable for row in case.rows if row.gates and row.reference]
 
 
 def _value(case: Case, row: Row | None) -> float | None:
@@ -266,11 +278,11 @@ def _events(case: Case, end: End) -> int:
     return events
 
 
-def _with_quiet(observations: Sequence[Observation]) -> list[Observation]:
+def _with_quiet(observations: Sequence[Observation], cases: Sequence[Case]) -> list[Observation]:
     """The observations with `quiet` only where it was meant: an odd ring has one place a round that
     is alone by chance, and where all are alone there is no other load.
     """
-    quiet = sum(o.quiet for o in observations)
+    quiet = sum(o.quiet and not case.quiet for o, case in zip(observations, cases, strict=True))
     if _QUIET <= quiet < len(observations):
         return list(observations)
-    return [o._replace(quiet=False) if o.quiet else o for o in observations]
+    return [o._replace(quiet=case.quiet) for o, case in zip(observations, cases, strict=True)]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.peers import LEAST_PEERS, Peers, peers, without
+from railgauge.verdict.locating.peers import LEAST_PEERS, Peers, least_quiet, peers, without
 
 #: Up to so many results are judged anew with every round. Of more, only the new ones are judged,
 #: among so many of the latest of their class.
@@ -273,10 +273,11 @@ class Evidence:
             if bad := self._mostly_low(numbers, known):
                 known = without(known, values, bad)
             self._peers[kind] = known
-        quiet = observations[numbers[0]].quiet
-        loaded_peers = None
-        if known is None and quiet:
-            loaded_peers = self._peers.get((*kind[:3], False))
+        loaded_peers = self._peers.get((*kind[:3], False)) if kind[-1] else None
+        least_good: Mapping[tuple[End, End], float] = {}
+        if loaded_peers is not None:
+            by_ends = [(observations[n][:2], observations[n].value or 0.0) for n in numbers]
+            least_good = least_quiet(by_ends, loaded_peers.centre)
         if known is None and loaded_peers is None:
             self._say_too_few(numbers)
         # The loss of a bad leaf is no loss of its rounds.
@@ -307,12 +308,12 @@ class Evidence:
                     always, low, chance = max(always, _BELOW_BOUND), True, 0.0
                 # What a whole round has lost accuses no end, and clears none.
                 least = max(scoring.GOOD * known.spread, scoring.LEAST_LOSS, self.tolerated)
-                good = whole < least and not low
+                good = whole < least and not low and value >= least_good.get(o[:2], 0.0)
                 if loss < self.tolerated and not low:
                     always, at_times = min(always, 0.0), min(at_times, 0.0)
             elif loaded_peers:
                 self.expected[number] = loaded_peers.centre
-                good = math.log(loaded_peers.centre / value) < scoring.LEAST_LOSS
+                good = value >= least_good[o[:2]]
                 always, at_times, low = 0.0, 0.0, False
             elif not self._is_below(number) and self._is_low_elsewhere(kind, value):
                 # Too few to say that, and not good.

@@ -8,8 +8,8 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, TypeVar
 
 from railgauge.verdict.locating import scoring
 
@@ -31,6 +31,11 @@ _MANY = 40
 #: How many cuts between two groups are tried, and how many spreads these must be apart.
 _CUTS = 64
 _LEAST_DISTANCE = 5
+
+#: Who has more than this share of the results while all else was quiet is no peer of its own there.
+_OWN_SHARE = 0.25
+
+_End = TypeVar("_End", bound=Hashable)
 
 
 class Peers(NamedTuple):
@@ -127,3 +132,24 @@ def _better_group_start(logs: Sequence[float]) -> int:
         # The spread of few values is small by chance: there must be nothing between the two.
         apart = better[0] - worse[-1]
     return place if apart > max(2 * scoring.LEAST_LOSS, _LEAST_DISTANCE * spread) else 0
+
+
+def least_quiet(
+    results: Sequence[tuple[tuple[_End, _End], float]], loaded: float
+) -> dict[tuple[_End, _End], float]:
+    """For the two ends of each result while all else was quiet, the least value that is good: as
+    much as others have then, and no less than `loaded`, the centre beside others. A bad end that is
+    measured so again and again is not as good as itself.
+    """
+    counts = Counter(end for ends, _ in results for end in ends)
+    often = {end for end, count in counts.items() if count > _OWN_SHARE * len(results)}
+    least: dict[tuple[_End, _End], float] = {}
+    by_own: dict[frozenset[_End], float] = {}
+    for ends, _ in results:
+        own = frozenset(often.intersection(ends))
+        if own not in by_own:
+            others = [value for both, value in results if value and own.isdisjoint(both)]
+            usual = max(loaded, statistics.median(others) if others else 0.0)
+            by_own[own] = usual * math.exp(-scoring.LEAST_LOSS)
+        least[ends] = by_own[own]
+    return least

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from scipy import special
 
 from railgauge.model.uplinks import leaf_of
+from railgauge.node import retest
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
 from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pair_of
@@ -41,9 +42,6 @@ _MOST_NAMED = 8
 #: A pair is confirmed where an end at fault a fifth of the time would be low with the other end
 #: alone with no more than this probability.
 _NOT_AN_END = 1e-3
-
-#: The chance, for each end, that a fault which comes and goes was away while all else was quiet.
-_BY_CHANCE = 0.01
 
 #: How often both ends of a pair must be good with others: a part with a small loss is now and then.
 ENOUGH_GOOD = 4
@@ -311,7 +309,7 @@ class _Judge:
             confirm = self._again(part, "more rounds: so few low results may come by themselves")
         kind: Any = part.kind
         missed = self._missed_when_quiet(part, lows)
-        if missed is not None and missed < _BY_CHANCE:
+        if missed is not None and missed < retest.BY_CHANCE:
             kind = "load"
         elif missed is not None and not confirm:
             confirm = self._again(
@@ -487,9 +485,8 @@ class _Judge:
 
     def _missed_when_quiet(self, part: Part, lows: Sequence[Low]) -> float | None:
         """The chance that a fault which comes and goes was away each time that all else was quiet,
-        where each end was measured so and always good; None where not. Its low results would be
-        spread over all alike; that none of them is a quiet one has this chance (R. A. Fisher's
-        exact test), of the end where it is likeliest.
+        where each end was measured so and always good, of the end where it is likeliest; None where
+        not.
         """
         if any(low.quiet or low.event for low in lows):
             return None
@@ -499,8 +496,7 @@ class _Judge:
             stand = self.evidence.stands[end]
             if not stand.quiet or stand.quiet_good < stand.quiet:
                 return None
-            loaded = low_here + stand.count
-            chances.append(math.comb(loaded, low_here) / math.comb(loaded + stand.quiet, low_here))
+            chances.append(retest.away(low_here, low_here + stand.count, stand.quiet))
         return max(chances, default=None)
 
     def _witnesses(self, part: Part, lows: Sequence[Low]) -> Iterable[Witness]:

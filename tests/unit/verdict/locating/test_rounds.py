@@ -165,6 +165,31 @@ def test_who_is_slow_once_while_all_else_is_quiet_is_no_load() -> None:
     assert (suspect.kind, suspect.name) == ("node", "n2")
 
 
+def alone(fabric: Fabric, node: str, count: int = 7, first: int = 100) -> list[Observation]:
+    """A node with others, each time while all else is quiet."""
+    return [
+        fabric.measure(End(node), End(f"n{5 + k}"), first + k, quiet=True) for k in range(count)
+    ]
+
+
+def test_a_node_that_is_bad_while_all_else_is_quiet_too_is_no_load() -> None:
+    """Its own results then are no peers of each other, nor are those of others that were few."""
+    fabric = Fabric(16, {"n2": 0.3})
+    quiet = alone(fabric, "n2")
+    assert told(located(fabric, [*fabric.tournament(), *quiet])) == ["node n2"]
+    quiet += alone(fabric, "n4", first=200)
+    assert told(located(fabric, [*fabric.tournament(), *quiet])) == ["node n2"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_who_is_worse_than_others_while_all_else_is_quiet_is_no_load(count: int) -> None:
+    """Busy ways slow everybody: n2 alone is better than they are then, and as bad as it was."""
+    bad = {"n2": 0.3}
+    fabric, free = Fabric(16, bad, rate=12.0), Fabric(16, bad, rate=24.0)
+    quiet = [*alone(free, "n2"), *alone(free, "n4", count, first=200)]
+    assert told(located(fabric, [*fabric.tournament(), *quiet])) == ["node n2"]
+
+
 def test_what_is_not_excluded_shrinks_with_every_good_round() -> None:
     assert not_excluded(0) == 1 and not_excluded(3) == pytest.approx(0.512)
 

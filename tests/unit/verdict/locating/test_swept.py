@@ -8,7 +8,7 @@ import random
 import pytest
 
 from railgauge.systems.schema import Schedule
-from railgauge.verdict.locating import End, Observation
+from railgauge.verdict.locating import End, Observation, locate
 from tests import bench_locate, bench_swept, swept
 from tests.bench_locate import Fabric, Faults, Outcome, Simulation
 
@@ -65,6 +65,18 @@ def test_who_was_good_with_nobody_meets_others_in_added_rounds() -> None:
     added = rounds("neighbours", Faults(ends=slow), Fabric(16, 1, 2))[2:]
     assert 1 <= len(added) <= 3
     assert any("n00001" in (a.node, b.node) for a, b in added[0])
+
+
+@pytest.mark.parametrize("schedule", ["neighbours", "cover", "random"])
+@pytest.mark.parametrize(("busy", "kind"), [(True, "load"), (False, "rail")])
+def test_with_more_rounds_load_is_told_from_a_fault(
+    schedule: Schedule, busy: bool, kind: str
+) -> None:
+    slow = {FABRIC.ends[5]: 0.3}
+    sim = Simulation(FABRIC, Faults(busy=slow) if busy else Faults(ends=slow), [0.0], 1, False)
+    evidence, _ = swept.sweep(sim.measure, sim.leaves, schedule, 12)
+    (suspect,) = locate(evidence).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == (kind, "n00005:mlx5_0", True)
 
 
 def test_what_failed_is_measured_again() -> None:

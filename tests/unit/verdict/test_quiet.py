@@ -1,0 +1,123 @@
+"""What a sweep measured while all else was quiet: it tells load from a fault, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railgauge.model.failure import Failure
+from railgauge.verdict import standing, table
+from railgauge.verdict.compare import read
+from railgauge.verdict.locating.campaign import families
+from tests.unit.verdict.test_rules import Recorded, in_one_sweep, kinds, measured_again, slow
+
+#: Those with which n2 was bad, one after the other, until that tells load.
+PARTNERS = ("n1", "n3", "n5", "n1", "n3", "n5", "n1")
+
+
+FAILED = dataclasses.asdict(Failure("exit-code", "client ended with 1"))
+
+
+@pytest.fixture
+def at_fault(tmp_path: Path) -> Recorded:
+    """A sweep of eight nodes, in which n2 was bad with all of three partners."""
+    names = tuple(f"n{number}" for number in range(1, 9))
+    ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=names)
+    in_one_sweep(ring)
+    slow(ring, "n2")
+    for number, result in enumerate(results(ring)):
+        result["round"] = number % 2
+    measured_again(ring, "n2", "n5", value=4.0)
+    results(ring)[-1]["round"] = 2
+    return ring
+
+
+def results(recorded: Recorded) -> list[dict[str, Any]]:
+    record = recorded.results[0, 0]
+    assert record is not None
+    listed: list[dict[str, Any]] = record["results"]
+    return listed
+
+
+def alone(recorded: Recorded, *nodes: str, value: float = 9.5) -> None:
+    """A pair that was measured last, while all else was quiet."""
+    added = len(results(recorded)) - len(recorded.nodes)
+    measured_again(recorded, *nodes, value=value)
+    result = results(recorded)[-1]
+    result.update(place=f"{':'.join(nodes)}@{added + 1}", quiet=True, round=2 + added)
+    result["rows"][0]["measurement"]["load"] = "quiet"
+
+
+def named(recorded: Recorded) -> list[tuple[str, str, bool]]:
+    return [(s.kind, s.name, s.confirmed) for s in recorded.decide().suspects]
+
+
+def test_a_node_that_was_good_each_time_is_no_fault(at_fault: Recorded) -> None:
+    assert named(at_fault) == [("node", "n2", True)]
+    for partner in PARTNERS:
+        alone(at_fault, "n2", partner)
+    assert named(at_fault) == [("load", "n2", True)]
+    verdict = at_fault.decide()
+    assert verdict.decision == "reject" and verdict.failing_nodes == []
+
+
+@pytest.mark.parametrize("value", [4.0, 9.0])
+def test_a_node_that_was_bad_at_last_stays_at_fault(at_fault: Recorded, value: float) -> None:
+    for partner in PARTNERS[:-1]:
+        alone(at_fault, "n2", partner)
+    alone(at_fault, "n2", PARTNERS[-1], value=value)
+    assert named(at_fault) == [("node", "n2", True)]
+
+
+@pytest.mark.parametrize("value", [4.0, 9.5])
+def test_a_single_one_is_compared_with_no_loaded_one(at_fault: Recorded, value: float) -> None:
+    alone(at_fault, "n2", "n1", value=value)
+    (family,) = families(read(at_fault.write()), {})
+    quiet = [o for o in family.evidence.observations if o.quiet]
+    assert [(o.a.node, o.b.node) for o in quiet] == [("n2", "n1")]
+
+
+def test_what_no_reference_judges_then_clears_nobody(at_fault: Recorded) -> None:
+    """It might lose packets as before."""
+    for partner in PARTNERS:
+        alone(at_fault, "n2", partner)
+        results(at_fault)[-1]["rows"][0]["reference"] = None
+    assert named(at_fault) == [("node", "n2", True)]
+
+
+def test_a_run_that_failed_then_needs_no_number(at_fault: Recorded) -> None:
+    for partner in PARTNERS:
+        alone(at_fault, "n2", partner)
+    results(at_fault)[-1].update(rows=[], failures=[FAILED])
+    assert named(at_fault) == [("node", "n2", True)]
+
+
+def test_they_clear_no_check(at_fault: Recorded) -> None:
+    del results(at_fault)[-1]
+    for partner in PARTNERS:
+        alone(at_fault, "n2", partner)
+    assert not any(one.cleared for one in standing.standings(at_fault.decide()).values())
+
+
+def test_their_numbers_are_compared_with_no_other_campaign(at_fault: Recorded) -> None:
+    before = table.made_of(read(at_fault.write()))
+    alone(at_fault, "n2", "n1")
+    alone(at_fault, "n1", "n2")
+    assert table.made_of(read(at_fault.write())).equals(before)
+
+
+def test_they_need_no_reference(at_fault: Recorded) -> None:
+    before = kinds(at_fault.decide())
+    alone(at_fault, "n2", "n1")
+    results(at_fault)[-1]["rows"][0]["reference"] = None
+    assert kinds(at_fault.decide()) == before
+
+
+def test_who_were_measured_beside_the_fault_are_accepted(at_fault: Recorded) -> None:
+    alone(at_fault, "n7", "n8")
+    results(at_fault)[-1]["rows"][0]["reference"] = None
+    judged = standing.standings(at_fault.decide())["n7"].outcome
+    assert judged == "accepted"
