@@ -18,7 +18,7 @@ from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
 
 PAIRS = ("--partition", "ns", "--nodes", "n[1-4]")
 ONLY = ("--", "-n", "Iperf2Pair")
-#: A round is as long as the machine may stand still between what a test sees of it and what it does.
+#: A round is as long as the machine may stand still between what a test sees and what it does.
 LONG = (*ONLY, "-S", "Iperf2Pair.duration_s=8")
 
 

@@ -19,7 +19,7 @@ from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
 
-#: A round is as long as the machine may stand still between what a test sees of it and what it does.
+#: A round is as long as the machine may stand still between what a test sees and what it does.
 LONG = ("-S", "Iperf2Pair.duration_s=8")
 PAIRS = ("--partition", "ns", "--", "-n", "Iperf2Pair", *LONG)
 FIRST_ROUND = {("n1", "n2"), ("n3", "n4")}
