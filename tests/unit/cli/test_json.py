@@ -187,6 +187,7 @@ def test_the_lab_is_as_its_schema(monkeypatch: pytest.MonkeyPatch, states: dict[
         require_up=lambda: None,
         machine=lambda name: object() if states else None,
         node_states=lambda: states,
+        services=described.services,
         service_runs=lambda name: True,
     )
     fault = fault_kinds.Fault("rate", "n1", 10.0, "eth0")
