@@ -1552,6 +1552,20 @@ MUTANTS = [
         "tests/unit/node/test_retest.py -k since_then",
     ),
     Mutant(
+        "quiet results of a sweep that broke off make a certain fault doubtful",
+        "src/railgauge/verdict/locating/suspects.py",
+        " and not self._added_all(part, lows)",
+        "",
+        "tests/unit/verdict/test_quiet.py -k broke_off",
+    ),
+    Mutant(
+        "a published share of a quiet result makes sound nodes provisional",
+        "src/railgauge/verdict/rules.py",
+        "_first_day_findings(needed)",
+        "_first_day_findings(cases)",
+        "tests/unit/verdict/test_quiet.py -k nobody_provisional",
+    ),
+    Mutant(
         "many pairs that fell are noise",
         "src/railgauge/node/retest.py",
         "[share - median for share in known if share > median]",
@@ -1884,8 +1898,8 @@ MUTANTS = [
     Mutant(
         "a run that waits for a word leaves its nodes to its reservation alone",
         "src/railgauge/gate/sequence.py",
-        "            run.keep_waiting(broken)\n",
-        "",
+        "        run.keep_waiting(broken)\n",
+        "        pass\n",
         f"{_GATE}/test_lost_rolls.py -k not_all_that_keeps",
     ),
     Mutant(

@@ -346,7 +346,7 @@ def series(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[Seen]:
 
 def rejected(seen: Seen, *checks: str) -> list[dict[str, Any]]:
     """What these checks, or their preflight, are rejected for."""
-    of = {"Path", "NodeState", "RailProbe", *checks}
+    of = {"", "Path", "NodeState", "RailProbe", *checks}
     return [f for f in seen.verdict["findings"] if f["check"] in of and f["weight"] == "reject"]
 
 

@@ -77,12 +77,15 @@ def run_all(
     before where that concerns a run that broke off.
     """
     ended: list[Run] = []
+    broken = journal.unended(system)
+    if broken is not None and waits_for(broken) is not None:
+        # First of all: what comes next may find a store that does not answer.
+        run.keep_waiting(broken)
     for lost in journal.lost(system):
         run.recover(system, lost, say)
     broken, rolling = journal.unended(system), journal.rolling(system)
     if broken is not None:
         if (wait := waits_for(broken)) is not None:
-            run.keep_waiting(broken)
             say(f"gate run {broken.id}, which broke off after {broken.step}, does not go on")
             raise wait
         say(f"going on with gate run {broken.id}, which broke off after {broken.step}")

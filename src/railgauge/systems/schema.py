@@ -259,8 +259,8 @@ class Sweep(Strict):
     locate_rounds: int = pydantic.Field(default=3, ge=0)
     """When pairs failed, are far slower than the others, or sent more TCP segments again than their
     reference admits, so many rounds more at most, in which their nodes meet others that were good:
-    who is good with another is cleared. With 9 or more a node at fault is also measured while all
-    else is quiet, to tell load from a fault.
+    who is good with another is cleared. Where enough are left, 8 after three bad results and 3
+    after 13, a node at fault is also measured while all else is quiet, to tell load from a fault.
     """
 
 

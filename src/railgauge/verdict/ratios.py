@@ -49,7 +49,7 @@ def _median(side: RatioSide, metric: str, cases: Sequence[Case]) -> float | None
     values = [
         row.measurement.value
         for case in cases
-        if case.finished and not case.failures
+        if case.finished and not case.failures and not case.quiet
         for row in case.rows
         if row.measurement.metric == metric
         and side.matches(case.check, case.partition, row.measurement)

@@ -513,7 +513,9 @@ def _decide(campaign: Campaign) -> Verdict:
     odd = odd_nodes(cases, _updated_nodes(campaign, cases), campaign.scope.tested)
     findings += _peer_findings(odd)
     far = outliers(cases) if campaign.gate == "acceptance" else []
-    findings += _first_day_findings(cases) if campaign.gate == "acceptance" else []
+    # For the load of what was measured alone to tell load from a fault nothing need be stored.
+    needed = [case for case in cases if not case.quiet]
+    findings += _first_day_findings(needed) if campaign.gate == "acceptance" else []
     findings += _outlier_findings(far) + _provenance_findings(cases)
     restarted = restarts(cases)
     findings += _restart_findings(restarted)

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from railgauge import processes
 from railgauge.cluster import store
-from railgauge.errors import RailgaugeError
+from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.journal import Roll
 from railgauge.node import gate as node_gate
@@ -174,6 +175,23 @@ def test_while_a_run_waits_its_reservation_is_not_all_that_keeps_nodes_out(
     nodes.reserved.clear()
     assert nodes.open() == {"n1", "n3", "n4"}
     assert nodes.show(["n2"])["n2"].reason.startswith("railgauge: firmware changed")
+
+
+def test_while_a_run_waits_its_nodes_are_drained_before_all_else(
+    damaged: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = damaged.read_bytes()
+    damaged.unlink()
+    broken_off(nodes, good)
+    damaged.write_bytes(kept)
+
+    def silent(system: str) -> NoReturn:
+        raise EnvironmentProblem("the store does not answer", next_step="mount it")
+
+    monkeypatch.setattr(journal, "lost", silent)
+    assert gate("run", "--act")[1] == 3
+    nodes.reserved.clear()
+    assert nodes.open() == {"n1", "n3", "n4"}
 
 
 def test_a_run_that_broke_off_goes_on_beside_a_journal_of_other_nodes(

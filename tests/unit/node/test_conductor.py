@@ -22,6 +22,7 @@ from railgauge.node import raw
 from tests.unit.node.sweeping import (
     ANSWER,
     CONNECT,
+    PATIENCE_S,
     SLACK_S,
     SOON_S,
     Sweep,
@@ -182,7 +183,7 @@ def test_a_node_that_dies_in_mid_round_costs_that_round_and_is_named(tmp_path: P
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         (sweep.folder / "job" / "done").touch()
-        sweep.wait()
+        sweep.wait(PATIENCE_S)
     finally:
         sweep.kill()
     found = sweep.raw()
@@ -195,7 +196,7 @@ def test_a_node_that_dies_in_mid_round_costs_that_round_and_is_named(tmp_path: P
 def test_a_node_that_never_connects_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
     sweep = neighbours(pair_order())
     sweep.present, sweep.connect_limit_s = sweep.nodes[:3], 20
-    found = sweep.run(tmp_path)
+    found = sweep.run(tmp_path, PATIENCE_S)
     assert found.lost == {sweep.nodes[3]: "its agent did not connect within 20 s"}
     outcomes = {index: event["outcome"] for index, event in found.places.items()}
     assert outcomes == {0: "done", 1: "done", 2: "lost", 3: "lost"}
@@ -251,7 +252,7 @@ def test_an_agent_that_is_stopped_costs_one_round_and_is_named(tmp_path: Path) -
         wait_until(lambda: "exists('done')" in str(sweep.left_running()), "no tool runs")
         os.kill(sweep.agent(sweep.nodes[1]), signal.SIGSTOP)
         (sweep.folder / "job" / "done").touch()
-        sweep.wait()
+        sweep.wait(PATIENCE_S)
         found = sweep.raw()
     finally:
         sweep.kill()

@@ -72,6 +72,25 @@ def test_a_node_that_was_bad_at_last_stays_at_fault(at_fault: Recorded, value: f
     assert named(at_fault) == [("node", "n2", True)]
 
 
+@pytest.mark.parametrize("count", range(len(PARTNERS)))
+def test_too_few_of_a_sweep_that_broke_off_make_no_fault_doubtful(
+    at_fault: Recorded, count: int
+) -> None:
+    for partner in PARTNERS[:count]:
+        alone(at_fault, "n2", partner)
+    assert named(at_fault) == [("node", "n2", True)]
+    assert at_fault.decide().failing_nodes == ["n2"]
+
+
+def test_a_bad_one_at_once_speaks_against_the_node_and_not_the_reference(
+    at_fault: Recorded,
+) -> None:
+    alone(at_fault, "n2", "n1", value=4.0)
+    (family,) = families(read(at_fault.write()), {})
+    assert family.evidence.alike == []
+    assert [low.a.node for low in family.evidence.lows if low.quiet] == ["n2"]
+
+
 @pytest.mark.parametrize("value", [4.0, 9.5])
 def test_a_single_one_is_compared_with_no_loaded_one(at_fault: Recorded, value: float) -> None:
     alone(at_fault, "n2", "n1", value=value)
@@ -121,3 +140,12 @@ def test_who_were_measured_beside_the_fault_are_accepted(at_fault: Recorded) -> 
     results(at_fault)[-1]["rows"][0]["reference"] = None
     judged = standing.standings(at_fault.decide())["n7"].outcome
     assert judged == "accepted"
+
+
+def test_a_published_share_that_judges_it_makes_nobody_provisional(at_fault: Recorded) -> None:
+    """Where the site's own baseline is one of the loaded condition."""
+    for pair in (("n2", "n1"), ("n7", "n8")):
+        alone(at_fault, *pair)
+        results(at_fault)[-1]["rows"][0]["reference"]["kind"] = "share"
+    judged = standing.standings(at_fault.decide())
+    assert {judged[name].outcome for name in ("n4", "n6", "n7", "n8")} == {"accepted"}

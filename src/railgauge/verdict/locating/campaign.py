@@ -150,10 +150,11 @@ def _family(
         STANDS_OUT * spread if tolerant else 0.0,
         directed=True,
     )
-    in_time_order = sorted(
-        zip(_with_quiet(observations, kept_cases), kept_cases, strict=True),
-        key=lambda pair: in_order(pair[0]),
-    )
+    # Those of which results while all else was quiet were planned are told by these.
+    both = list(zip(_with_quiet(observations, kept_cases), kept_cases, strict=True))
+    planned = {end for o, case in both if o.quiet and not case.quiet for end in (o.a, o.b)}
+    evidence.added = {end for o, case in both if case.quiet for end in (o.a, o.b)} - planned
+    in_time_order = sorted(both, key=lambda pair: in_order(pair[0]))
     evidence.add((o for o, _ in in_time_order), missing)
     _add_uplinks(evidence, cases)
     return Family(check, partition, evidence, [case for _, case in in_time_order])

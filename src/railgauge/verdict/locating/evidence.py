@@ -162,6 +162,9 @@ class Evidence:
         #: node -> its measured ends
         self.ends: dict[str, list[End]] = {}
         self.lows: list[Low] = []
+        #: ends all of whose results while all else was quiet a sweep has added, and may have ended
+        #: before they were enough
+        self.added: set[End] = set()
         #: end -> how many of its results had events in its counters
         self.events: dict[End, int] = {}
         #: leaf -> its results with other leaves, and within
@@ -266,8 +269,12 @@ class Evidence:
         if clean:
             values, below, reference_holds = self._values_of(clean), 0, True
         else:
-            reference_holds = self._reference_holds(numbers)
+            # The loaded ones have told whether the reference is right; a few quiet ones may all be
+            # of a bad end.
+            few = kind[-1] and len(values) < LEAST_PEERS and (*kind[:3], False) in self._peers
+            reference_holds = few or self._reference_holds(numbers)
             below = self._count_below(numbers) if reference_holds else 0
+            below = 0 if few and below == len(values) else below
         known = peers(values, self.least_spread, below)
         if known is not None:
             if bad := self._mostly_low(numbers, known):
@@ -314,7 +321,8 @@ class Evidence:
             elif loaded_peers:
                 self.expected[number] = loaded_peers.centre
                 good = value >= least_good[o[:2]]
-                always, at_times, low = 0.0, 0.0, False
+                low = reference_holds and self._is_below(number)
+                always, at_times = _BELOW_BOUND if low else 0.0, 0.0
             elif not self._is_below(number) and self._is_low_elsewhere(kind, value):
                 # Too few to say that, and not good.
                 self.within[self.leaves[o.a]].all -= 1

@@ -311,7 +311,7 @@ class _Judge:
         missed = self._missed_when_quiet(part, lows)
         if missed is not None and missed < retest.BY_CHANCE:
             kind = "load"
-        elif missed is not None and not confirm:
+        elif missed is not None and not confirm and not self._added_all(part, lows):
             confirm = self._again(
                 part, "while all else is quiet: it was good then, too rarely to tell"
             )
@@ -482,6 +482,13 @@ class _Judge:
                 for leaf in {self.evidence.leaves.get(end), None}:
                     clean.setdefault((end.rail, leaf), []).append(end)
         return clean
+
+    def _added_all(self, part: Part, lows: Sequence[Low]) -> bool:
+        """Whether a sweep has added all results of its ends while all else was quiet. Too few of
+        them, where it broke off, tell no load, and make no certain fault a doubtful one.
+        """
+        ends = {end for low in lows for end in (low.a, low.b) if end.node in part.nodes}
+        return self.evidence.added >= ends
 
     def _missed_when_quiet(self, part: Part, lows: Sequence[Low]) -> float | None:
         """The chance that a fault which comes and goes was away each time that all else was quiet,
