@@ -2739,7 +2739,7 @@ MUTANTS = [
         "tests/unit/verdict/test_quiet.py -k no_reference_judges",
     ),
     Mutant(
-        "a run that failed while all else was quiet is missing, and a bad node doubtful",
+        "a run that failed while all else was quiet is missing, and a bad node load",
         "src/railgauge/verdict/locating/campaign.py",
         "if unjudged and not case.failed:",
         "if unjudged:",

@@ -241,32 +241,28 @@ def quiet_pair(
     tells load; and once, after its first, a pair of others, to see what is good then.
 
     None where nobody is at fault, or has a bad result of a round in which it was `alone` as well;
-    or where less than the needed rounds are `left`: a few good results tell nothing, and make a
-    certain fault a doubtful one. A pair, leaf or uplink needs more results than a sweep can add.
-    `quiet` are the results of such pairs.
+    or where less than the needed rounds are `left`: a few good results tell nothing. A pair, leaf
+    or uplink needs more results than a sweep can add. `quiet` are the results of such pairs.
     """
     results = [one for one in met if one.good is not None]
     bad = [one for one in results if not one.good]
     well = {node for one in results if one.good for node in one.ends}
     doubted = {node for one in bad for node in one.ends}
     guilty, present = _at_fault(bad, well), set(there)
-
-    def crosses(one: Met) -> bool:
-        return leaves.get(one.server) != leaves.get(one.client)
-
     for node in dict.fromkeys(node for one in bad for node in one.ends if node in guilty):
         own = [one for one in bad if node in one.ends]
+        at_home = _of_one_leaf(own[0].ends, leaves)
         pairs = [
             one
             for one in own
             if one.other(node) in well and present.issuperset(one.ends)
-            if crosses(one) == crosses(own[0])
+            if _of_one_leaf(one.ends, leaves) == at_home
         ]
         others = [
             one
             for one in results
             if one.good and present.issuperset(one.ends)
-            if crosses(one) == crosses(own[0])
+            if _of_one_leaf(one.ends, leaves) == at_home
         ]
         done = [one for one in quiet if node in one.ends]
         beside = [one for one in quiet if guilty.isdisjoint(one.ends)]

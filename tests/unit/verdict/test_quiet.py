@@ -108,7 +108,8 @@ def test_what_no_reference_judges_then_clears_nobody(at_fault: Recorded) -> None
 
 
 def test_a_run_that_failed_then_needs_no_number(at_fault: Recorded) -> None:
-    for partner in PARTNERS:
+    # Without it the others would tell load.
+    for partner in (*PARTNERS, "n3"):
         alone(at_fault, "n2", partner)
     results(at_fault)[-1].update(rows=[], failures=[FAILED])
     assert named(at_fault) == [("node", "n2", True)]
@@ -116,8 +117,10 @@ def test_a_run_that_failed_then_needs_no_number(at_fault: Recorded) -> None:
 
 def test_they_clear_no_check(at_fault: Recorded) -> None:
     del results(at_fault)[-1]
-    for partner in PARTNERS:
+    # So many that it is load, and nobody is at fault.
+    for partner in PARTNERS + PARTNERS:
         alone(at_fault, "n2", partner)
+    assert named(at_fault) == [("load", "n2", True)]
     assert not any(one.cleared for one in standing.standings(at_fault.decide()).values())
 
 
