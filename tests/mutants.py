@@ -424,6 +424,20 @@ MUTANTS = [
         "tests/unit/checks/test_application.py -k placeholder",
     ),
     Mutant(
+        "a bandwidth of 0 is a result, whatever the message rate says",
+        "src/railgauge/tools/perftest/text.py",
+        "    if average.value == rate.value == 0:\n        raise",
+        "    if False:\n        raise",
+        "tests/unit/tools/test_perftest.py -k bandwidth_of_0",
+    ),
+    Mutant(
+        "a bandwidth that rounds to 0 stays one",
+        "src/railgauge/tools/perftest/text.py",
+        "average.value or rate.value * factor",
+        "average.value",
+        "tests/unit/tools/test_perftest.py -k below_six_digits",
+    ),
+    Mutant(
         "words of a clock excuse what else is wrong with a run",
         "src/railgauge/tools/perftest/judge.py",
         "if not (failed or sides.parsed) and (spread",

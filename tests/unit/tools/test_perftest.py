@@ -693,6 +693,38 @@ def test_a_sweep_measures_every_size() -> None:
     assert sizes == list(perftest.SWEEP_SIZES)
 
 
+def swept_slowly(row: str) -> Reading:
+    """The recorded sweep of five messages a size, with other numbers for its two bytes."""
+    text = edited(recorded("sweep"), "0.000014            0.000014            0.000900", row)
+    return perftest.read(text)
+
+
+def test_a_bandwidth_below_six_digits_is_told_by_its_message_rate() -> None:
+    """As a busy host printed it: five messages of two bytes that took 0.2 s."""
+    reading = swept_slowly("0.000000            0.000000            0.000029")
+    assert not reading.unfit and reading.reason and reading.measurements
+    assert first_values(reading) == {
+        "bandwidth": pytest.approx(2 * 8 * 29e-9),
+        "message_rate": 0.000029,
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("0.000000            0.000000            0.000000", "a bandwidth above 0"),
+        # Of two bytes 32 messages a second are the most that a bandwidth of 0 can stand for.
+        ("0.000000            0.000000            0.000033", "of its message rate and size"),
+        ("0.000000            0.00                0.900000", "of its message rate and size"),
+    ],
+)
+def test_a_bandwidth_of_0_that_its_message_rate_does_not_explain_is_no_result(
+    row: str, expected: str
+) -> None:
+    reading = swept_slowly(row)
+    assert not (reading.ok or reading.measurements) and expected in reading.reason
+
+
 def test_a_message_rate_below_six_digits_is_not_reported() -> None:
     text = edited(printed(RUNS["write"], "client"), "92.50 ", "0.000100 ")
     text = edited(edited(text, "93.42 ", "0.000100 "), "0.176430", "0.000000")

@@ -81,7 +81,7 @@ def _moved(output: Output, theirs: Output | None, options: Options | None) -> tu
     )
     moved = []
     for row in output.rows:
-        if not isinstance(row, Bandwidth) or not row.bandwidth_gbits_s:
+        if not isinstance(row, Bandwidth):
             continue
         sent = dict.fromkeys(ways, row.iterations)
         if output.bidirectional and theirs is not None:
