@@ -8,7 +8,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scipy import special
 
@@ -58,7 +58,14 @@ _STARVED, _BY_CHANCE = 1 / 3, 1e-3
 
 
 #: A condition, a round, and two leaves.
-_Way = tuple[Hashable, int | None, frozenset[str | None]]
+_Between = tuple[Hashable, int | None, frozenset[str | None]]
+
+
+class Way(NamedTuple):
+    """What an end does as server, or what it does as client: it may be slow in one of them only."""
+
+    end: End
+    serves: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +79,8 @@ class Gathering:
     confirmed: bool
     #: what it must be measured with to be confirmed
     confirm: str
+    #: the ways of ends that may be at fault in its place
+    instead: tuple[Way, ...] = ()
 
 
 def planes(evidence: Evidence) -> list[Gathering]:
@@ -260,14 +269,64 @@ def _one_of_several_uplinks(evidence: Evidence, leaf: str, lows: Sequence[Low]) 
     if score < scoring.bar(leaves, scoring.FALSE_MENTION):
         return None
     twice = len({low.round for low in at_this_leaf}) > 1
+    rate = (len(mixed) - len(at_this_leaf) + 1) / (elsewhere + _BY_THEMSELVES)
+    instead, ratio = _slow_ways(evidence, leaf, at_this_leaf, rate)
+    own = ratio >= scoring.bar(leaves)
     return Gathering(
         "uplink",
         _uplink(evidence, leaf),
         tuple(_lows_of_healthy_ends(evidence, at_this_leaf, count / all_here)),
         score,
-        twice and score >= scoring.bar(leaves),
+        twice and own and score >= scoring.bar(leaves),
         "other leaves, more flows",
+        () if own else tuple(instead),
     )
+
+
+def _slow_ways(
+    evidence: Evidence, leaf: str, flows: Sequence[Low], rate: float
+) -> tuple[list[Way], float]:
+    """The ends that may have made these flows of a leaf low, each slow one way, and the logarithm
+    of how much likelier one of its uplinks is, which makes as many flows low at each of its nodes.
+
+    Such an end is low with whomever it meets, at its own leaf too, and hardly ever good in that
+    part. Results are low by themselves at the `rate`. An end costs what it takes to name it.
+    """
+    here = evidence.across[leaf].all
+    share = len(flows) / here
+    ratio = len(flows) * math.log(share / rate) + special.xlog1py(here - len(flows), -share)
+    ratio -= (here - len(flows)) * math.log1p(-rate)
+    lows: dict[Way, set[Low]] = {}
+    for low in evidence.lows:
+        if not low.event:
+            lows.setdefault(Way(low.a, True), set()).add(low)
+            lows.setdefault(Way(low.b, False), set()).add(low)
+    costs = {
+        True: math.log(2 * sum(evidence.leaves.get(end) == leaf for end in evidence.stands)),
+        False: math.log(2 * len(evidence.stands)),
+    }
+
+    def gain(way: Way, of_way: Collection[Low]) -> float:
+        stand = evidence.stands[way.end]
+        good = stand.good_as_server if way.serves else stand.good - stand.good_as_server
+        of_good = good * (scoring.LEAST - math.log1p(-rate))
+        return of_good - len(of_way) * math.log(rate) - costs[evidence.leaves.get(way.end) == leaf]
+
+    left = set(flows)
+    ways = [
+        way
+        for way, of_way in lows.items()
+        if evidence.stands[way.end].good and not left.isdisjoint(of_way)
+    ]
+    explained: set[Low] = set()
+    slow = []
+    for way in sorted(ways, key=lambda way: (-gain(way, lows[way]), way.end.order)):
+        gained = gain(way, lows[way] - explained)
+        if gained > 0:
+            slow.append(way)
+            explained |= lows[way]
+            ratio -= gained
+    return slow, float(ratio)
 
 
 def _spine(evidence: Evidence, lows: Sequence[Low], of_flows: Collection[Low]) -> Gathering | None:
@@ -338,14 +397,14 @@ def _not_momentary(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
     bad uplink of several hits some of these, but what slows leaves for a moment hits all.
     """
     results = evidence.observations
-    values: dict[_Way, list[float]] = {_way(evidence, results[low.number]): [] for low in lows}
+    values: dict[_Between, list[float]] = {_between(evidence, results[low.number]): [] for low in lows}
     for result in results if lows else ():
-        if result.value and (way := _way(evidence, result)) in values:
-            values[way].append(result.value)
+        if result.value and (between := _between(evidence, result)) in values:
+            values[between].append(result.value)
     kept = []
     for low in lows:
         value, expected = results[low.number].value, evidence.expected[low.number]
-        others = values[_way(evidence, results[low.number])]
+        others = values[_between(evidence, results[low.number])]
         # Where no round is known, neither is a moment.
         has_round = results[low.number].round is not None
         if has_round and value and expected and len(others) >= _FLOWS:
@@ -356,7 +415,7 @@ def _not_momentary(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
     return kept
 
 
-def _way(evidence: Evidence, o: Observation) -> _Way:
+def _between(evidence: Evidence, o: Observation) -> _Between:
     return o.condition, o.round, frozenset((evidence.leaves.get(o.a), evidence.leaves.get(o.b)))
 
 

@@ -536,10 +536,16 @@ def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
         tuple(sorted({end.node for end in ends}, key=natural)),
         ends,
         tuple(_witness(evidence, low.number, "convicts") for low in lows),
-        (Measure(gathering.name, gathering.confirm, "another round"),)
-        if not gathering.confirmed
-        else (),
+        () if gathering.confirmed else tuple(_to_confirm(gathering)),
     )
+
+
+def _to_confirm(gathering: Gathering) -> Iterable[Measure]:
+    for way in gathering.instead:
+        part = "server" if way.serves else "client"
+        why = f"as {part}, in which part it may be slow itself"
+        yield Measure(way.end.name, "nodes of its leaf", why)
+    yield Measure(gathering.name, gathering.confirm, "another round")
 
 
 def _witness(
