@@ -84,7 +84,7 @@ def stress_ng(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def order(state: str = "busy", client: str = WAITS, **more: Any) -> dict[str, Any]:
-    asked = {"state": state, "cores": 1, "program": ["stress-ng"], "at_most_s": 100, "on": {}}
+    asked = {"state": state, "cores": 1, "program": ["stress-ng"], "at_most_s": HANGS_S, "on": {}}
     asked.update(more)
     return pair_order(client=client, contention=asked)
 
@@ -329,7 +329,7 @@ sys.exit(stressor.main())
 
 
 def impatient(program: Path, silent_s: float) -> list[str]:
-    wanted = {"program": [str(program)], "cpus": str(CPUS[0]), "at_most_s": 100}
+    wanted = {"program": [str(program)], "cpus": str(CPUS[0]), "at_most_s": HANGS_S}
     return [sys.executable, "-c", IMPATIENT, json.dumps(wanted), str(silent_s)]
 
 
@@ -346,7 +346,7 @@ def none_is_left(program: Path) -> bool:
 
 
 def test_stressors_end_with_the_input_of_who_keeps_them(stress_ng: Path) -> None:
-    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=100) as process:
+    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=HANGS_S) as process:
         assert process.stdout
         try:
             assert json.loads(process.stdout.readline())["running"] is True

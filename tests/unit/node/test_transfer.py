@@ -24,7 +24,7 @@ from railgauge.node import agent, raw, transfer, worker
 from railgauge.systems import rehearsal
 from railgauge.tools import Completeness, Reading, file_transfer, wdt
 from tests.unit.checks.test_golden import stored
-from tests.unit.node.sweeping import Sweep, wait_until
+from tests.unit.node.sweeping import HANGS_S, Sweep, wait_until
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
@@ -436,7 +436,7 @@ def test_no_process_is_left(ran: Ran) -> None:
 def test_agents_that_are_ended_leave_no_files(
     tmp_path: Path, fakes: Path, number: signal.Signals
 ) -> None:
-    scenario = Scenario("ScpTransfer", "hangs")
+    scenario = Scenario("ScpTransfer", "hangs", top={"run_limit_s": HANGS_S})
     scenario.start(tmp_path, fakes)
     try:
         # It writes on the other node itself, where nobody but it could end that.
@@ -478,7 +478,7 @@ def test_files_that_take_long_to_remove_are_removed(tmp_path: Path) -> None:
     programs = make_fakes(tmp_path / "bin")
     (programs / "rm").write_text(f'#!/bin/sh\nsleep {agent.STOP_S + 2}\nexec /bin/rm "$@"\n')
     (programs / "rm").chmod(0o755)
-    scenario = Scenario("ScpTransfer", "hangs")
+    scenario = Scenario("ScpTransfer", "hangs", top={"run_limit_s": HANGS_S})
     scenario.start(tmp_path, programs)
     try:
         # It writes on the other node itself, where nobody but it could end that.
