@@ -17,7 +17,7 @@ from railgauge.model import record
 from tests.unit import records
 from tests.unit.node.sweeping import PATIENCE_S
 
-HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(600)"
+HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(300)"
 ENDS = "print('[       OK ] (1/2) Iperf2Pair %pair=ns:n1:n2 /357b0dcf @lab:ns+builtin')"
 
 
