@@ -1,23 +1,27 @@
 """Take each protection away in turn, and see that its test fails: `make mutants`.
 
-    python tests/mutants.py [--nodes n[1-4]] [WORD...]
+    python -m tests.mutants [--nodes n[1-4]] [--no-lab] [--jobs N] [WORD...]
 
 Words choose mutants by what they say, their file or their test. `--nodes` leaves the others of the
-lab's nodes out, and with the virtual machines their tests.
+lab's nodes out, and with the virtual machines their tests; `--no-lab` all tests that need a lab.
 
-Works on a copy of the checkout inside `.lab/`, which the lab's nodes see, against the lab that is
-up (or is brought up for it). Prints one line a mutant and ends with 1 if any survived.
+Works on copies of the checkout inside `.lab/`, which the lab's nodes see: those whose tests need no
+lab in `--jobs` of them at once, then the others against the lab that is up (or is brought up for
+it). Prints one line a mutant and ends with 1 if any survived.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import os
+import queue
 import shlex
 import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from railgauge import hostlist, paths
@@ -146,7 +150,7 @@ MUTANTS = [
     Mutant(
         "a machine that lost its power keeps its hypervisor busy",
         "src/railgauge/node/stressor.py",
-        "if not select.select([0], [], [], SILENT_S)[0]:",
+        "if not any(select.select([0], [], [], step_s)[0] for _ in range(_SILENT_STEPS)):",
         "if False:",
         "tests/unit/node/test_contention.py -k heard_of",
     ),
@@ -422,6 +426,34 @@ MUTANTS = [
         "not program.placeholders and (is_series()",
         "(is_series()",
         "tests/unit/checks/test_application.py -k placeholder",
+    ),
+    Mutant(
+        "what its host stood still is time of a tool",
+        "src/railgauge/node/calls.py",
+        "        if late_s > LATE_S:\n            # Others",
+        "        if False:\n            # Others",
+        "tests/unit/node/test_calls.py -k stood_still",
+    ),
+    Mutant(
+        "what the conductor's host stood still is time of an agent's answer",
+        "src/railgauge/node/rounds.py",
+        "place.stood_s += late_s",
+        "place.stood_s += 0",
+        "tests/unit/node/test_rounds.py -k stands_still",
+    ),
+    Mutant(
+        "an agent that was asked has no more time where the conductor's host stood still",
+        "src/railgauge/node/rounds.py",
+        "self._asked_at[node] += late_s",
+        "self._asked_at[node] += 0",
+        "tests/unit/node/test_rounds.py -k stands_still",
+    ),
+    Mutant(
+        "stressors end where their host stood still for long",
+        "src/railgauge/node/stressor.py",
+        "_SILENT_STEPS = 10",
+        "_SILENT_STEPS = 1",
+        "tests/unit/node/test_contention.py -k stood_still",
     ),
     Mutant(
         "a bandwidth of 0 is a result, whatever the message rate says",
@@ -2972,85 +3004,133 @@ MUTANTS = [
 ]
 
 
-def _copy() -> None:
-    shutil.rmtree(TREE, ignore_errors=True)
-    listed = subprocess.run(
+class _Copy:
+    """A copy of the checkout, in which one mutant at a time is tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in _listed():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(paths.HOME / name, target)
+        (folder / ".venv").symlink_to(paths.HOME / ".venv")
+
+    def kills(self, mutant: Mutant) -> bool:
+        """Whether the mutant's test, which passes without it, fails with it."""
+        file = self.folder / mutant.file
+        text = file.read_text()
+        if text.count(mutant.old) != 1:
+            sys.exit(f"{mutant.what}: {mutant.file} holds {mutant.old!r} not exactly once")
+        if not self._passes(mutant.test):
+            sys.exit(f"{mutant.test} fails without any mutant")
+        file.write_text(text.replace(mutant.old, mutant.new))
+        try:
+            return not self._passes(mutant.test)
+        finally:
+            file.write_text(text)
+
+    def _passes(self, test: str) -> bool:
+        """Whether `test` passes here; any outcome but pass or failure is an error."""
+        answer = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+                *shlex.split(test),
+            ],
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(self.folder / "src"),
+                "RAILGAUGE_LAB_DIR": str(paths.lab_folder()),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if answer.returncode not in (0, 1):
+            sys.exit(f"pytest {test}: exit code {answer.returncode}\n{answer.stdout[-2000:]}")
+        return answer.returncode == 0
+
+
+def _listed() -> list[str]:
+    answer = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=paths.HOME,
         capture_output=True,
         text=True,
         check=True,
     )
-    for name in filter(None, listed.stdout.split("\0")):
-        target = TREE / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(paths.HOME / name, target)
-    (TREE / ".venv").symlink_to(paths.HOME / ".venv")
+    return [name for name in answer.stdout.split("\0") if name]
 
 
-def _passes(test: str) -> bool:
-    """Whether `test` passes in the copy; any outcome but pass or failure is an error."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *shlex.split(test)],
-        cwd=TREE,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(TREE / "src"),
-            "RAILGAUGE_LAB_DIR": str(paths.lab_folder()),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode not in (0, 1):
-        sys.exit(f"pytest {test}: exit code {answer.returncode}\n{answer.stdout[-2000:]}")
-    return answer.returncode == 0
+def _needs_lab(mutant: Mutant) -> bool:
+    return "tests/lab" in mutant.test
 
 
-def _chosen(nodes: str | None, words: list[str]) -> list[Mutant]:
+def _chosen(nodes: str | None, no_lab: bool, words: list[str]) -> list[Mutant]:
     return [
         mutant
         for mutant in MUTANTS
         if not (nodes and _NEEDS_VMS in mutant.test)
+        and not (no_lab and _needs_lab(mutant))
         and (not words or any(w in field for w in words for field in mutant))
     ]
+
+
+def _survivors(mutants: list[Mutant], jobs: int) -> int:
+    """Tries them in `jobs` copies at once; prints a line for each."""
+    copies: queue.SimpleQueue[_Copy] = queue.SimpleQueue()
+    for number in range(min(jobs, len(mutants))):
+        copies.put(_Copy(TREE / str(number)))
+
+    def tried(mutant: Mutant) -> bool:
+        copy = copies.get()
+        began = time.monotonic()
+        try:
+            killed = copy.kills(mutant)
+        finally:
+            copies.put(copy)
+        took = time.monotonic() - began
+        print(f"{'killed' if killed else 'SURVIVED':<9} {took:5.1f} s  {mutant.what}", flush=True)
+        return killed
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(tried, mutant) for mutant in mutants]
+        try:
+            return sum(not future.result() for future in futures)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="See that every protection has a test.")
     parser.add_argument("--nodes", help="the lab's nodes to use (default: all)")
+    parser.add_argument("--no-lab", action="store_true", help="leave out what needs the lab")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="at once, of those without a lab"
+    )
     parser.add_argument("words", nargs="*", metavar="WORD")
-    asked = parser.parse_args()
-    chosen = _chosen(asked.nodes, asked.words)
+    args = parser.parse_args()
+    if args.jobs < 1:
+        parser.error(f"--jobs is {args.jobs}, expected 1 or more")
+    chosen = _chosen(args.nodes, args.no_lab, args.words)
     if not chosen:
-        parser.error(f"no mutant has {' or '.join(asked.words)}")
-    lab = open_lab()
-    was_up = lab.init is not None
-    if any("tests/lab" in mutant.test for mutant in chosen):
-        lab.up(nodes=hostlist.expand(asked.nodes) if asked.nodes else None)
-    _copy()
-    survived = 0
+        parser.error(f"no mutant has {' or '.join(args.words)}")
+    shutil.rmtree(TREE, ignore_errors=True)
+    in_lab = [mutant for mutant in chosen if _needs_lab(mutant)]
     try:
-        for mutant in chosen:
-            file = TREE / mutant.file
-            text = file.read_text()
-            if text.count(mutant.old) != 1:
-                sys.exit(f"{mutant.what}: {mutant.file} holds {mutant.old!r} not exactly once")
-            began = time.monotonic()
-            if not _passes(mutant.test):
-                sys.exit(f"{mutant.test} fails without any mutant")
-            file.write_text(text.replace(mutant.old, mutant.new))
-            killed = not _passes(mutant.test)
-            file.write_text(text)
-            survived += not killed
-            took = time.monotonic() - began
-            print(
-                f"{'killed' if killed else 'SURVIVED':<9} {took:5.1f} s  {mutant.what}", flush=True
-            )
+        survived = _survivors([m for m in chosen if not _needs_lab(m)], args.jobs)
+        if in_lab:
+            lab = open_lab()
+            was_up = lab.init is not None
+            try:
+                lab.up(nodes=hostlist.expand(args.nodes) if args.nodes else None)
+                survived += _survivors(in_lab, 1)
+            finally:
+                if not was_up:
+                    lab.down()
     finally:
         shutil.rmtree(TREE, ignore_errors=True)
-        if not was_up:
-            lab.down()
     print(f"{len(chosen) - survived} of {len(chosen)} mutants killed")
     return 1 if survived else 0
 

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from railgauge import lab, paths
 from railgauge.errors import ConfigurationError
 from railgauge.systems import rehearsal
@@ -96,7 +94,7 @@ from railgauge.systems.wan import (
 from railgauge.systems.wan import (
     Wan as Wan,
 )
-from railgauge.yamlfile import load_model
+from railgauge.yamlfile import load_model, plain
 
 
 def names() -> list[str]:
@@ -148,7 +146,7 @@ def is_of_lab(name: str) -> bool:
 
 def entry(name: str) -> dict[str, Any]:
     """The system's description as written in its file."""
-    entry: dict[str, Any] = YAML(typ="safe", pure=True).load(_file(name))
+    entry: dict[str, Any] = plain(_file(name))
     return entry
 
 

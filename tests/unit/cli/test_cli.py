@@ -172,7 +172,7 @@ def test_only_the_command_that_is_called_is_loaded() -> None:
         "try: main()\n"
         "except SystemExit: pass\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} "
-        "& {'pydantic', 'reframe', 'rich', 'ruamel'}))"
+        "& {'pydantic', 'reframe', 'rich', 'ruamel', 'yaml'}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
