@@ -204,6 +204,13 @@ MUTANTS = [
         "tests/unit/checks/test_fabric.py -k failed_or_not",
     ),
     Mutant(
+        "nodes that are slow one way confirm the uplink of their leaf",
+        "src/railgauge/verdict/locating/fabric.py",
+        "    own = ratio >= scoring.bar(leaves)\n",
+        "    own = True\n",
+        "tests/unit/verdict/locating/test_innocents.py -k slow_one_way",
+    ),
+    Mutant(
         "a leaf with a node that answers is named for the others' silence",
         "src/railgauge/verdict/locate.py",
         "if answering and members[leaf] <= set(silent)",

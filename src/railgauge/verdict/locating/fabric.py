@@ -397,7 +397,9 @@ def _not_momentary(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
     bad uplink of several hits some of these, but what slows leaves for a moment hits all.
     """
     results = evidence.observations
-    values: dict[_Between, list[float]] = {_between(evidence, results[low.number]): [] for low in lows}
+    values: dict[_Between, list[float]] = {
+        _between(evidence, results[low.number]): [] for low in lows
+    }
     for result in results if lows else ():
         if result.value and (between := _between(evidence, result)) in values:
             values[between].append(result.value)

@@ -131,6 +131,29 @@ def test_two_slow_nodes_are_not_the_ways_out_of_their_leaf() -> None:
         assert set(confirmed(judged(observations, 2))) <= {"node n0", "node n1"}
 
 
+@pytest.mark.parametrize("nodes", [("n0", "n1"), ("n0", "n1", "n2"), ("n0", "n1", "n2", "n3")])
+@pytest.mark.parametrize("often", [0.0, 0.02])
+def test_nodes_of_a_leaf_that_are_slow_one_way_are_not_its_uplink(
+    nodes: tuple[str, ...], often: float
+) -> None:
+    """As servers they are good, and a run in fifty fails besides: the flows that are low are spread
+    over several nodes of the leaf, which are all good with others, as those of one bad uplink of
+    several are.
+    """
+
+    def sends_slowly(chance: random.Random, _: int, __: str, client: str) -> float:
+        if chance.random() < often:
+            return 0.0
+        return 0.6 if client in nodes else 1.0
+
+    for seed in SEEDS:
+        observations = list(rounds(random.Random(seed), sends_slowly, 16, 10))
+        leaves = {end: leaf(end.node, 4) for o in observations for end in (o.a, o.b)}
+        evidence = Evidence(leaves, directed=True)
+        evidence.add(observations)
+        assert "uplink leaf0" not in confirmed(locate(evidence)), seed
+
+
 def of_rails(seed: int, bad: str, share: float, leaves: bool) -> Located:
     """Three rounds of twelve nodes with four rails, each rail at a leaf of its own."""
     chance = random.Random(seed)
