@@ -318,8 +318,8 @@ MUTANTS = [
     _locate(
         "few flows confirm an uplink",
         "fabric",
-        "        twice and score >= scoring.bar(leaves),\n",
-        "        twice,\n",
+        "        twice and own and score >= scoring.bar(leaves),\n",
+        "        twice and own,\n",
         "test_scenarios.py -k few_flows_of_a_lossy",
     ),
     _locate(
