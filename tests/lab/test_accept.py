@@ -39,6 +39,16 @@ def jobs_left(lab: Lab) -> str:
     return lab.on_head("squeue", "--noheader", "--states=PD,R").stdout
 
 
+def wait_for_no_job(lab: Lab) -> None:
+    """Until the last one has left its nodes: on one that loses power then it would not, and keep
+    the others.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while left := lab.on_head("squeue", "--noheader").stdout:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+
+
 def start(area: Path, *options: str, **env: str) -> subprocess.Popen[str]:
     """`railgauge accept` in the background."""
     return subprocess.Popen(
@@ -180,6 +190,7 @@ def two_bad_nodes(cluster: Lab) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     with area_of("two-bad-nodes") as area:
         try:
+            wait_for_no_job(cluster)
             faults.add(cluster, "mtu", "n2", 1500)
             faults.add(cluster, "off", "n4")
             campaign = start(area, "--partition", "ns", "--", "-n", "Iperf2Pair")
