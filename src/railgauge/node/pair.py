@@ -243,8 +243,7 @@ def _as_they_end(
     """Each call with its lane at the moment when it has ended, by itself or at the deadline."""
     left = list(zip(calls, lanes))
     while left:
-        left_s = max(deadline - time.monotonic(), 0.0)
-        deadline += wait_for_any([call for call, _ in left], left_s)
+        wait_for_any([call for call, _ in left], max(deadline - time.monotonic(), 0.0))
         over = time.monotonic() >= deadline
         ended = [(call, lane) for call, lane in left if call.ended or over]
         for call, lane in ended:

@@ -129,8 +129,7 @@ class Peer:
             left_s = deadline - time.monotonic()
             if not running or self.other_ended or left_s <= 0:
                 return
-            files = (self._channel.connection.fileno(),)
-            deadline += wait_for_any(running, left_s, *files)
+            wait_for_any(running, left_s, self._channel.connection.fileno())
 
     # --- what is left ----------------------------------------------------------------------------
 
