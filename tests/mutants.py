@@ -1362,7 +1362,7 @@ MUTANTS = [
     Mutant(
         "a job of a patrol is lost with the first node that somebody takes",
         "src/railgauge/checks/queue.py",
-        "if taken and self._goes_on(job, taken):",
+        "if out and self._goes_on_without(job, out):",
         "if False:",
         "tests/unit/slurm/test_waiting.py -k goes_on_without",
     ),
@@ -1390,7 +1390,7 @@ MUTANTS = [
     Mutant(
         "a patrol waits for a job that took one of its nodes",
         "src/railgauge/checks/queue.py",
-        "if obstacle.standing or taken:",
+        "if obstacle.standing or out:",
         "if obstacle.standing:",
         "tests/unit/slurm/test_waiting.py -k before_it_began",
     ),
@@ -2333,9 +2333,29 @@ MUTANTS = [
     Mutant(
         "a sweep without its conductor lasts to its time limit",
         "src/railgauge/checks/queue.py",
-        "            if node.given_up or long:\n",
+        "            if node is not None and node.name in gone:\n",
         "            if False:\n",
         "tests/unit/slurm/test_waiting.py -k conductors_node",
+    ),
+    Mutant(
+        "all nodes of a job wait for one that went while it waited",
+        "src/railgauge/checks/queue.py",
+        "if self._looks_at_nodes_of(job, now) and self.goes_on(job):",
+        "if False:",
+        "tests/unit/slurm/test_waiting.py -k gives_up_while_it_waits",
+    ),
+    Mutant(
+        "a restarted controller costs a job that waits its nodes",
+        "src/railgauge/checks/queue.py",
+        "if node.given_up or now - self._silent_since[name] > slurm_nodes.REGISTERED_S",
+        "if True",
+        "tests/unit/slurm/test_waiting.py -k silent_since_just_now",
+    ),
+    _sweep(
+        "a node that died while its job waited is taken for somebody else's",
+        "without.get(n) or Failure(TAKEN",
+        "Failure(TAKEN",
+        "made_to_do_without",
     ),
     _sweep(
         "what a job left and cannot be read is no failure",

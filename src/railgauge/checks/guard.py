@@ -246,7 +246,9 @@ def patient(original: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Se
 
 
 def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
-    """Do not take a job for blocked that waits for one that ends by itself, whatever Slurm says."""
+    """Do not take a job for blocked that waits for one that ends by itself, whatever Slurm says, or
+    that goes on without the nodes on which it does not start.
+    """
 
     @functools.wraps(original)
     def cancel_if_blocked(
@@ -263,6 +265,7 @@ def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
             for jobid, whys in reasons.items()
             if jobid in pending
             and not all(queue.session.ends_by_itself(pending[jobid], why) for why in whys)
+            and not queue.session.goes_on(pending[jobid])
         }
         if blocked:
             original(self, jobs, blocked)

@@ -4,10 +4,11 @@ cases that it keeps from starting, instead of one after the other.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from reframe.core.exceptions import JobBlockedError, JobError
@@ -40,6 +41,8 @@ _IDLE_S = 2.0
 _AGAIN_S = 60.0
 #: The interval at which the nodes that run batch scripts must answer.
 _HOSTS_S = 5.0
+#: The same for the nodes of jobs that wait.
+_NODES_S = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +80,10 @@ class Queue:
         #: node -> since when it does not answer
         self._silent_since: dict[str, float] = {}
         self._lost_hosts: dict[str, SlurmNode] = {}
+        #: job -> when its nodes were last looked at, while it waited
+        self._nodes_looked_at: dict[str, float] = {}
+        #: name of a job -> node -> why the job goes on without it
+        self._left_out: dict[str, dict[str, Failure]] = {}
 
     def begin(self, cases: Sequence[Any]) -> None:
         """Look for obstacles to all that the session needs, before it waits for any of it."""
@@ -123,22 +130,27 @@ class Queue:
         RAILGAUGE_IDLE also nodes that are busy or reserved, and all of them count as somebody
         else's.
         """
-        all_of_them = idle_only()
-        held = {
-            n: o
-            for n, o in self._node_obstacles(sorted(nodes)).items()
-            if o.standing or all_of_them
-        }
-        failures = {
-            node: Failure(
-                TAKEN if all_of_them else DISTURBED, f"not measured: {node} {obstacle.why}", (node,)
-            )
-            for node, obstacle in held.items()
-        }
-        for node in slurm_nodes.dead(nodes):
-            step = f"scontrol show node {node}"
-            failures[node] = Failure(UNAVAILABLE, f"{node} does not answer Slurm", (node,), step)
-        return failures
+        return {**self._held(nodes), **_unavailable(slurm_nodes.dead(nodes))}
+
+    def left_out(self, name: str) -> dict[str, Failure]:
+        """Node -> why the job of that name has gone on without it, though it was submitted for it
+        too.
+        """
+        return self._left_out.get(name, {})
+
+    def goes_on(self, job: Any) -> bool:
+        """Let a job that waits go on without those of its nodes on which none starts by now; False
+        where it has none of these, or cannot do without them.
+        """
+        nodes = self._place(job).nodes
+        out = self._without(nodes) if job.name in self.may_shrink else {}
+        if not out or len(nodes - out.keys()) < _FEWEST:
+            return False
+        if self._goes_on_without(job, out):
+            return True
+        with contextlib.suppress(EnvironmentProblem):
+            slurm_jobs.release(job.jobid)
+        return False
 
     def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
         """Say once what the pending jobs wait for. Cancel those that wait in vain, and those whose
@@ -150,6 +162,8 @@ class Queue:
             if job.is_cancelling:
                 self._explain(job)
                 continue
+            if self._looks_at_nodes_of(job, now) and self.goes_on(job):
+                continue
             asked_at = self._asked_at.get(job.jobid)
             waited = now - (job.submit_time if asked_at is None else asked_at)
             first_s, again_s = (_IDLE_S, _IDLE_S) if idle_only() else (_PATIENCE_S, _AGAIN_S)
@@ -160,10 +174,10 @@ class Queue:
             if obstacle is None:
                 continue
             self._say(f"job {job.jobid} on {self._where(job)}: {obstacle.why}", obstacle.why)
-            taken = self._taken(job)
-            if taken and self._goes_on(job, taken):
+            out = self._without(self._place(job).nodes) if obstacle.standing or idle_only() else {}
+            if out and self._goes_on_without(job, out):
                 continue
-            if obstacle.standing or taken:
+            if obstacle.standing or out:
                 self.give_up(job)
                 scheduler.cancel(job)
 
@@ -191,18 +205,14 @@ class Queue:
         self._hosts_looked_at = now
         try:
             self._hosts |= slurm_jobs.batch_hosts(jobs.keys() - self._hosts.keys())
-            silent = slurm_nodes.silent({self._hosts[job] for job in jobs if job in self._hosts})
+            hosts = {self._hosts[job] for job in jobs if job in self._hosts}
+            silent = slurm_nodes.silent(hosts)
         except EnvironmentProblem:
             return
-        # To a restarted controller nodes are silent until they have registered.
-        self._silent_since = {node: self._silent_since.get(node, now) for node in silent}
+        gone = self._gone(hosts, silent)
         for number, job in jobs.items():
             node = silent.get(self._hosts.get(number, ""))
-            if node is None:
-                continue
-            long = now - self._silent_since[node.name] > slurm_nodes.REGISTERED_S
-            # Slurm has taken a node that it gave up out of the job.
-            if node.given_up or long:
+            if node is not None and node.name in gone:
                 self._lost_hosts[number] = node
                 self._say(f"job {number} is cancelled: its conductor's node {_silence(node)}")
                 scheduler.cancel(job)
@@ -269,16 +279,55 @@ class Queue:
         standing = reason in waiting.STANDING or (place.partition, reason) in self._waited_in_vain
         return Obstacle(f"{_SLURM_SAYS}{reason}", standing)
 
-    def _taken(self, job: Any) -> Collection[str]:
-        """The nodes of a job that are somebody else's by now; none unless only idle ones count."""
-        return self._node_obstacles(sorted(self._place(job).nodes)).keys() if idle_only() else ()
+    def _looks_at_nodes_of(self, job: Any, now: float) -> bool:
+        """Whether the nodes of a job that waits are to be looked at now."""
+        looked_at = self._nodes_looked_at.setdefault(job.jobid, job.submit_time)
+        if job.state != "PENDING" or now < looked_at + _NODES_S:
+            return False
+        self._nodes_looked_at[job.jobid] = now
+        return True
 
-    def _goes_on(self, job: Any, taken: Collection[str]) -> bool:
-        """Whether a job has begun meanwhile with all of its nodes, or could be shrunk to its other
-        nodes, of which two at least are left.
+    def _held(self, nodes: Collection[str]) -> dict[str, Failure]:
+        """Node -> what keeps a job from starting there until somebody acts; where only idle nodes
+        count, also what ends by itself.
+        """
+        kind, any_of_them = (TAKEN, True) if idle_only() else (DISTURBED, False)
+        return {
+            node: Failure(kind, f"not measured: {node} {obstacle.why}", (node,))
+            for node, obstacle in self._node_obstacles(sorted(nodes)).items()
+            if obstacle.standing or any_of_them
+        }
+
+    def _without(self, nodes: Collection[str]) -> dict[str, Failure]:
+        """As `takes_no_job`, without waiting for nodes that are silent since just now."""
+        try:
+            gone = self._gone(nodes, slurm_nodes.silent(nodes))
+        except EnvironmentProblem:
+            return {}
+        return {**self._held(nodes), **_unavailable(gone)}
+
+    def _gone(self, nodes: Collection[str], silent: Mapping[str, SlurmNode]) -> list[str]:
+        """Those of `nodes` that Slurm has given up, and so taken out of their jobs, and those that
+        have been silent for long: to a restarted controller all are until they have registered.
+        """
+        now = time.monotonic()
+        for node in nodes:
+            if node in silent:
+                self._silent_since.setdefault(node, now)
+            else:
+                self._silent_since.pop(node, None)
+        return sorted(
+            name
+            for name, node in silent.items()
+            if node.given_up or now - self._silent_since[name] > slurm_nodes.REGISTERED_S
+        )
+
+    def _goes_on_without(self, job: Any, out: Mapping[str, Failure]) -> bool:
+        """Whether a job has begun meanwhile with all of its nodes, or could be shrunk to those that
+        are not `out`, of which two at least are left.
         """
         place = self._place(job)
-        left = place.nodes - set(taken)
+        left = place.nodes - out.keys()
         try:
             if not slurm_jobs.hold(job.jobid):
                 return True
@@ -286,6 +335,7 @@ class Queue:
                 return False
             slurm_jobs.shrink(job.jobid, left)
             self._places[job.name] = _Place(place.partition, left)
+            self._left_out[job.name] = {**self.left_out(job.name), **out}
             slurm_jobs.release(job.jobid)
         except EnvironmentProblem:
             return False
@@ -320,6 +370,18 @@ class Queue:
 def idle_only() -> bool:
     """Whether only idle nodes are measured: `railgauge accept --idle`."""
     return bool(os.environ.get(IDLE_VARIABLE))
+
+
+def _unavailable(nodes: Iterable[str]) -> dict[str, Failure]:
+    return {
+        node: Failure(
+            UNAVAILABLE,
+            f"{node} does not answer Slurm",
+            (node,),
+            next_step=f"scontrol show node {node}",
+        )
+        for node in nodes
+    }
 
 
 def _silence(node: SlurmNode) -> str:

@@ -361,7 +361,9 @@ class SweepCheck(StrictCheck):
         """
         gone = [node for node, why in self._raw.lost.items() if why == raw.NOT_OURS]
         why = "not measured: it was somebody else's when the job began"
-        self._absent = {**self._absent, **{n: Failure(TAKEN, f"{why}: {n}", (n,)) for n in gone}}
+        without = queue.session.left_out(self.job.name)
+        left_out = {n: without.get(n) or Failure(TAKEN, f"{why}: {n}", (n,)) for n in gone}
+        self._absent = {**self._absent, **left_out}
         judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
         known_lost: set[str] = set()
         for place in (*self._chosen, *(added.place for added in self._output.added.values())):

@@ -481,6 +481,22 @@ def test_a_node_that_the_job_did_not_get_is_somebody_elses_at_each_of_its_places
     assert set(passed(check)) == {THIRD, FOURTH} and not record(check).not_run
 
 
+def test_a_node_that_its_job_was_made_to_do_without_fails_as_the_queue_says(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = Failure(UNAVAILABLE, "n2 does not answer Slurm", ("n2",))
+    monkeypatch.setattr(queue.session, "left_out", {check.job.name: {"n2": silent}}.get)
+    left = good(check)
+    left.lost = {"n2": raw.NOT_OURS}
+    for place in (FIRST, SECOND):
+        del left.sides[place]
+        left.outcomes[place] = ("lost", f"n2: {raw.NOT_OURS}")
+    left.write(check)
+    jobs.judge(check)
+    assert bad(check) == {FIRST: [UNAVAILABLE], SECOND: [UNAVAILABLE]}
+    assert set(passed(check)) == {THIRD, FOURTH}
+
+
 @pytest.mark.parametrize(("state", "by_others"), [("PREEMPTED", True), ("FAILED", False)])
 def test_what_failed_when_somebody_ended_its_job_accuses_nobody(
     check: Any, state: str, by_others: bool

@@ -575,3 +575,109 @@ def test_a_job_of_this_session_in_another_partition_is_not_somebody_elses(
     session.look_at(session, [waiter])
     assert (orders(controller), session.cancelled) == ([], [])
     assert session.takes_no_job(["n3"]) == {}
+
+
+# ---- a node that goes while a job waits ----
+
+
+def seconds_later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let both clocks of the queue go on."""
+    wall_s, own_s = time.time() + seconds, time.monotonic() + seconds
+    monkeypatch.setattr(queue.time, "time", lambda: wall_s)
+    monkeypatch.setattr(queue.time, "monotonic", lambda: own_s)
+
+
+@pytest.fixture
+def of_four(controller: Controller, session: Session, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A job for four nodes that could do with fewer, and waits for another job to leave them."""
+    monkeypatch.setattr(
+        slurm_nodes,
+        "silent",
+        lambda names: {n: s for n, s in controller.show(names).items() if not s.answers},
+    )
+    monkeypatch.setattr(slurm_nodes, "dead", lambda nodes: [])
+    waiter = session.submitted_on(job(waited_s=11), "n1", "n2", "n3", "n4")
+    session.may_shrink.add(waiter.name)
+    return waiter
+
+
+def test_a_job_goes_on_without_a_node_that_slurm_gives_up_while_it_waits(
+    controller: Controller, session: Session, of_four: Any
+) -> None:
+    """Seen where a node was off and a look's job stuck on it: all the others waited in vain."""
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    session.look_at(session, [of_four])
+    session.look_at(session, [of_four])
+    assert (orders(controller), session.cancelled) == (SHRUNK, [])
+    (failure,) = session.left_out(of_four.name).values()
+    assert (failure.kind, failure.nodes) == (UNAVAILABLE, ("n4",))
+
+
+def test_a_job_goes_on_without_a_node_that_somebody_drains_while_it_waits(
+    controller: Controller, session: Session, of_four: Any
+) -> None:
+    controller.flags["n4"].add("DRAIN")
+    session.look_at(session, [of_four])
+    assert (orders(controller), session.cancelled) == (SHRUNK, [])
+    assert {n: f.kind for n, f in session.left_out(of_four.name).items()} == {"n4": DISTURBED}
+
+
+def test_a_node_that_is_silent_since_just_now_is_waited_for(
+    controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a controller that was restarted all nodes are silent until they have registered."""
+    controller.flags["n4"] = {"IDLE", "NOT_RESPONDING"}
+    session.look_at(session, [of_four])
+    assert (orders(controller), session.left_out(of_four.name)) == ([], {})
+    seconds_later(monkeypatch, 31)
+    session.look_at(session, [of_four])
+    assert orders(controller) == SHRUNK
+
+
+def test_a_silence_that_ended_between_is_counted_anew(
+    controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for later, flags in ((0, {"NOT_RESPONDING"}), (20, {"IDLE"}), (20, {"NOT_RESPONDING"})):
+        seconds_later(monkeypatch, later)
+        controller.flags["n4"] = flags
+        session.look_at(session, [of_four])
+    assert orders(controller) == []
+
+
+def test_a_job_that_slurm_does_not_shrink_waits_on(
+    controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+
+    def refused(*_: object) -> None:
+        raise EnvironmentProblem("Access/permission denied")
+
+    monkeypatch.setattr(queue.slurm_jobs, "shrink", refused)
+    assert not session.goes_on(of_four)
+    assert orders(controller) == [SHRUNK[0], SHRUNK[2]]
+    assert session.left_out(of_four.name) == {}
+
+
+@pytest.mark.parametrize("fewest", [True, False], ids=["one-left", "cannot"])
+def test_a_job_that_needs_the_node_is_not_held(
+    controller: Controller, session: Session, of_four: Any, fewest: bool
+) -> None:
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    if fewest:
+        session.submitted_on(of_four, "n1", "n4")
+    else:
+        session.may_shrink.clear()
+    assert not session.goes_on(of_four)
+    assert orders(controller) == []
+
+
+def test_what_goes_on_without_a_node_is_not_blocked(
+    controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "session", session)
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    blocked: list[str] = []
+    guard.blocked_only(lambda _self, _jobs, reasons: blocked.extend(reasons))(
+        None, [of_four], {of_four.jobid: ["ReqNodeNotAvail, UnavailableNodes:n4"]}
+    )
+    assert (orders(controller), blocked) == (SHRUNK, [])
