@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant(
         "a machine that lost its power keeps its hypervisor busy",
         "src/railgauge/node/stressor.py",
-        "if not select.select([0], [], [], SILENT_S)[0]:",
+        "if not any(select.select([0], [], [], step_s)[0] for _ in range(_SILENT_STEPS)):",
         "if False:",
         "tests/unit/node/test_contention.py -k heard_of",
     ),
@@ -433,6 +433,34 @@ MUTANTS = [
         "not program.placeholders and (is_series()",
         "(is_series()",
         "tests/unit/checks/test_application.py -k placeholder",
+    ),
+    Mutant(
+        "what its host stood still is time of a tool",
+        "src/railgauge/node/calls.py",
+        "        if late_s > LATE_S:\n            # Others",
+        "        if False:\n            # Others",
+        "tests/unit/node/test_calls.py -k stood_still",
+    ),
+    Mutant(
+        "what the conductor's host stood still is time of an agent's answer",
+        "src/railgauge/node/rounds.py",
+        "place.stood_s += late_s",
+        "place.stood_s += 0",
+        "tests/unit/node/test_rounds.py -k stands_still",
+    ),
+    Mutant(
+        "an agent that was asked has no more time where the conductor's host stood still",
+        "src/railgauge/node/rounds.py",
+        "self._asked_at[node] += late_s",
+        "self._asked_at[node] += 0",
+        "tests/unit/node/test_rounds.py -k stands_still",
+    ),
+    Mutant(
+        "stressors end where their host stood still for long",
+        "src/railgauge/node/stressor.py",
+        "_SILENT_STEPS = 10",
+        "_SILENT_STEPS = 1",
+        "tests/unit/node/test_contention.py -k stood_still",
     ),
     Mutant(
         "a bandwidth of 0 is a result, whatever the message rate says",

@@ -9,6 +9,9 @@ import signal
 import time
 from pathlib import Path
 
+#: How long a process that was killed may take to end: of a host that stands still, 20 s and more.
+END_LIMIT_S = 60
+
 
 def _start_ticks(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat (proc(5)); None where there is no such process, or a zombie."""
@@ -58,7 +61,7 @@ class Process:
         finally:
             os.close(handle)
 
-    def wait_until_ended(self, timeout_s: float) -> bool:
+    def wait_until_ended(self, timeout_s: float = END_LIMIT_S) -> bool:
         deadline = time.monotonic() + timeout_s
         while self.alive:
             if time.monotonic() > deadline:

@@ -116,7 +116,7 @@ def lab_command(lab: Lab, *arguments: str, **env: str) -> subprocess.CompletedPr
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=200,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -125,7 +125,7 @@ def running(lab: Lab, node: str, pattern: str) -> str:
     """The processes of a node with such a command line."""
     command = lab.enter(node, "pgrep", "--full", "--list-full", pattern)
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     ).stdout.strip()
 
 
@@ -223,7 +223,7 @@ def reframe(cluster: Lab, area: Path) -> Run:
     """Runs `bin/reframe` as a user does, with its results in the test's own area."""
 
     def run(*options: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return run_command([str(paths.HOME / "bin/reframe"), *options], area, env, 300)
+        return run_command([str(paths.HOME / "bin/reframe"), *options], area, env, 560)
 
     return run
 

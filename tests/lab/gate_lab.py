@@ -73,7 +73,7 @@ class Gate:
     def __call__(self, *words: str, code: int | None = 0) -> str:
         """What `railgauge gate ...` prints; it must end with `code`."""
         process = self.start(*words)
-        out, _ = process.communicate(timeout=400)
+        out, _ = process.communicate(timeout=PATIENCE_S)
         assert code is None or process.returncode == code, f"{words}: {process.returncode}\n{out}"
         return out
 
@@ -87,7 +87,7 @@ class Gate:
             env={**self.environment(), **own},
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
@@ -107,7 +107,7 @@ class Gate:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=400,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), done.stdout
@@ -220,7 +220,7 @@ def prepared(lab: Lab, area: Path) -> Iterator[Gate]:
 
 def delete_reservation(name: str) -> None:
     """Slurm deletes none in which a job runs: between two jobs, then."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             client.output("scontrol", "delete", f"reservationname={name}")
@@ -233,7 +233,7 @@ def delete_reservation(name: str) -> None:
 
 def _wait_until_completed() -> None:
     """A job of a node that lost power is `completing` until its slurmd has answered for it."""
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + PATIENCE_S
     while left := client.output("squeue", "--noheader", "--states=CG"):
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
@@ -267,7 +267,7 @@ def killed_at_first_result(gate: Gate) -> tuple[Path, bytes]:
 
 def in_update(gate: Gate, process: subprocess.Popen[str]) -> journal.Roll:
     """The rolling update once its first command runs; its nodes are watched from here on."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         roll = journal.rolling("lab")
         if roll is not None and roll.phase == "update":

@@ -32,7 +32,7 @@ def on_login_node(lab: Lab, *command: str) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -112,7 +112,7 @@ def test_slurm_says_when_the_job_ends(submit: Submit, area: Path) -> None:
 
 
 def test_a_second_copy_waits_for_the_first(submit: Submit, cluster: Lab, area: Path) -> None:
-    hang = "trap 'exit 2' TERM\necho ready\nsleep 100 &\nwait"
+    hang = "trap 'exit 2' TERM\necho ready\nsleep 1000 &\nwait"
     first = submit("--parsable", then=hang).stdout.strip()
     try:
         wait_for(area / "out", "ready")
@@ -130,7 +130,7 @@ def test_a_cancelled_job_lets_its_session_clean_up(
     submit: Submit, cluster: Lab, area: Path
 ) -> None:
     # Its child may get the signal some time before itself, and end: it goes on until its own comes.
-    hang = "while :; do sleep 100 & wait; done"
+    hang = "while :; do sleep 1000 & wait; done"
     hang = f"trap 'sleep 0.5; echo cleaned up; exit 2' TERM\necho ready\n{hang}"
     job = submit("--parsable", then=hang).stdout.strip()
     wait_for(area / "out", "ready")

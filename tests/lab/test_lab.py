@@ -191,9 +191,8 @@ def test_a_drained_node_is_told_and_not_waited_for(command: Command, second: Lab
     drain = ["scontrol", "update", "nodename=n2", "state=drain", "reason=changed firmware"]
     second.on_head(*drain)
     command("fault", "add", "rate", "n2", "1")
-    began = time.monotonic()
     answer = command("fault", "clear")
-    assert time.monotonic() - began < 45
+    # One that waited for it would end with an error, as it does not become idle.
     assert answer.returncode == 0, answer.stdout
     assert "n2 is drained (changed firmware)" in answer.stdout
     assert "n2 is drained (changed firmware)" in command("up").stdout

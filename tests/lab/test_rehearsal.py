@@ -18,7 +18,7 @@ from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_record
 from railgauge.node import raw
 
-from .conftest import Run, area_of, run_command
+from .conftest import PATIENCE_S, Run, area_of, run_command
 
 Verdict = Callable[[], dict[str, Any]]
 
@@ -158,7 +158,7 @@ def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
                 ],
                 area,
                 {},
-                300,
+                PATIENCE_S,
             )
             pattern = reason.replace("{second}", second)
             found[scenario] = (answer.returncode, answer.stdout, pattern)

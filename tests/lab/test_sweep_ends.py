@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,12 @@ from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
 
 Verdict = Callable[[], dict[str, Any]]
 
-#: A round is as long as the machine may stand still between what a test sees and what it does.
-LONG = ("-S", "Iperf2Pair.duration_s=8")
-PAIRS = ("--partition", "ns", "--", "-n", "Iperf2Pair", *LONG)
+
+def pairs(seconds: int) -> tuple[str, ...]:
+    """A round is as long as the machine may stand still between what a test sees and does."""
+    return ("--partition", "ns", "--", "-n", "Iperf2Pair", "-S", f"Iperf2Pair.duration_s={seconds}")
+
+
 FIRST_ROUND = {("n1", "n2"), ("n3", "n4")}
 ALL = FIRST_ROUND | {("n2", "n3"), ("n4", "n1")}
 
@@ -47,13 +49,11 @@ def test_the_conductors_node_that_loses_power_is_named_and_the_rest_resumed(
     railgauge: Run, area: Path, verdict: Verdict, mended: Lab
 ) -> None:
     """Slurm lets such a job go on to its time limit, without anybody who conducts it."""
-    campaign = start(area, *PAIRS)
+    campaign = start(area, *pairs(15))
     wait_for_traffic(area, rounds=1)
     faults.add(mended, "off", "n1")
-    began = time.monotonic()
-    output, _ = campaign.communicate(timeout=PATIENCE_S)
-    # The job's own limit is seven minutes.
-    assert time.monotonic() - began < 180
+    # Sooner than the job's own limit, seven minutes.
+    output, _ = campaign.communicate(timeout=300)
     assert campaign.returncode == 1, output
     found = verdict()
     assert suspects(found) == ["n1"], output
@@ -71,7 +71,7 @@ def test_the_conductors_node_that_loses_power_is_named_and_the_rest_resumed(
 def test_a_conductor_that_is_killed_accuses_nobody_and_the_rest_is_resumed(
     railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
-    campaign = start(area, *PAIRS)
+    campaign = start(area, *pairs(15))
     wait_for_traffic(area, rounds=1)
     kill(cluster, "n1", "conductor")
     campaign.communicate(timeout=PATIENCE_S)
@@ -85,7 +85,7 @@ def test_a_conductor_that_is_killed_accuses_nobody_and_the_rest_is_resumed(
 def test_an_agent_that_is_killed_names_its_node_and_costs_nobody_else(
     area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
-    campaign = start(area, *PAIRS)
+    campaign = start(area, *pairs(8))
     wait_for_traffic(area)
     kill(cluster, "n3", "agent")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
@@ -98,7 +98,7 @@ def test_an_agent_that_is_killed_names_its_node_and_costs_nobody_else(
 def test_a_sweep_that_is_cancelled_accuses_nobody_and_goes_on_with_what_it_lacks(
     railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
-    campaign = start(area, *PAIRS)
+    campaign = start(area, *pairs(15))
     wait_for_traffic(area, rounds=1)
     (job,) = cluster.on_head("squeue", "--noheader", "--states=R", "--format=%A").stdout.split()
     cluster.on_head("scancel", job)

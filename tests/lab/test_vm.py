@@ -25,7 +25,7 @@ from railgauge.node.sweep import FILE as ORDERS
 from railgauge.verdict import compare
 
 from .conftest import PATIENCE_S, Run, area_of, running, start_dead
-from .test_accept import jobs_left, start, suspects, wait_for_traffic
+from .test_accept import jobs_left, start, suspects, wait_for_agents, wait_for_traffic
 from .test_contention import STRESSORS
 
 Verdict = Callable[[], dict[str, Any]]
@@ -103,12 +103,16 @@ def run_on(lab: Lab, node: str, *command: str) -> str:
 
 
 def wait_for_bytes(lab: Lab, node: str, device: str, count: int = 2**22) -> None:
-    """Until the device has sent so many more: a tool's connections stand, and it sends."""
-    sent = ("cat", f"/sys/class/net/{device}/statistics/tx_bytes")
-    before = int(run_on(lab, node, *sent))
+    """Until the device has carried so many more: a tool's connections stand, and it sends."""
+    counters = [f"/sys/class/net/{device}/statistics/{way}_bytes" for way in ("rx", "tx")]
+
+    def carried() -> int:
+        return sum(map(int, run_on(lab, node, "cat", *counters).split()))
+
+    before = carried()
     deadline = time.monotonic() + PATIENCE_S
-    while int(run_on(lab, node, *sent)) < before + count:
-        assert time.monotonic() < deadline, f"{device} of {node} sends nothing"
+    while carried() < before + count:
+        assert time.monotonic() < deadline, f"{device} of {node} carries nothing"
 
 
 def test_rails_have_the_mtu_that_rdma_needs(cluster: Lab) -> None:
@@ -252,7 +256,7 @@ def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while ":5999 " not in run_on(mended, "n5", "ss", "-Hltn"):
             assert time.monotonic() < deadline, "no server"
-        client = ["iperf", "-c", "10.77.9.15", "-p", "5999", "-P", "16", "-t", "4", "-f", "k"]
+        client = ["iperf", "-c", "10.77.9.15", "-p", "5999", "-P", "16", "-t", "15", "-f", "k"]
         said = run_on(mended, "n6", *client)
         # Nobody connects to it by mistake, and the next one has the port.
         end = "pkill -9 -x iperf; while pgrep -x iperf; do sleep 0.2; done"
@@ -283,7 +287,9 @@ def links_lost(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[Seen]:
         # While a link that went down is still in its partner's bond, nobody new can connect by it.
         wait_for_bytes(cluster, "n6", "bond0")
         faults.add(cluster, "link-down", "n5", interface="eth4")
-        wait_for_traffic(area, check="RdmaUsage")
+        wait_for_agents(area, check="RdmaUsage")
+        # Of 80 MiB that this place moves, the largest messages last.
+        wait_for_bytes(cluster, "n6", "eth1", 2**20)
         faults.add(cluster, "link-down", "n6")
 
     try:

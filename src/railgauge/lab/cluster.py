@@ -35,6 +35,9 @@ COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "sque
 #: How long Slurm may take to have all nodes: a few seconds, and more on a busy machine.
 IDLE_LIMIT_S = 300
 
+#: How long a first process may take to say who it is: a host that stands still takes 20 s.
+_START_LIMIT_S = 60
+
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|c)")
 
 _READY = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
@@ -342,7 +345,7 @@ class Lab:
             ],
             self.folders.log / "lab-init.log",
         )
-        self._wait_for(lambda: self.init is not None, 10, "lab-init")
+        self._wait_for(lambda: self.init is not None, _START_LIMIT_S, "lab-init")
 
     def _to_share(self) -> list[Path]:
         """What every machine sees at the same path, beside /home: of a cluster of somebody else
@@ -400,7 +403,7 @@ class Lab:
             ],
             self.folders.log / f"boot-{name}.log",
         )
-        self._wait_for(lambda: self.machine(name) is not None, 10, f"boot-{name}")
+        self._wait_for(lambda: self.machine(name) is not None, _START_LIMIT_S, f"boot-{name}")
         machine = self.machine(name)
         assert machine is not None
         return machine
@@ -489,8 +492,8 @@ class Lab:
         for process in [*([recorded] if recorded else []), *ours]:
             process.kill()
         for process in ours:
-            process.wait_until_ended(10)
-        if recorded and not recorded.wait_until_ended(10):
+            process.wait_until_ended()
+        if recorded and not recorded.wait_until_ended():
             raise EnvironmentProblem(f"process {recorded.pid} of the lab does not end")
         if self.folders.run.exists():
             shutil.rmtree(self.folders.run)

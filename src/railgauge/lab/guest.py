@@ -19,6 +19,9 @@ from typing import Any
 
 from railgauge.errors import EnvironmentProblem
 
+#: How long QEMU may take to answer: an emulated machine keeps it busy.
+_MONITOR_LIMIT_S = 60
+
 
 class _Line:
     """One connection, one request at a time."""
@@ -81,7 +84,7 @@ def _connection(path: Path, timeout_s: float) -> Iterator[_Line]:
 
 def monitor(path: Path, command: str, **arguments: Any) -> Any:
     """Ask QEMU, whose QMP socket is at `path`."""
-    with _connection(path, 10) as line:
+    with _connection(path, _MONITOR_LIMIT_S) as line:
         line.receive()  # the greeting
         line.ask("qmp_capabilities")
         return line.ask(command, **arguments)

@@ -14,7 +14,7 @@ from railgauge.lab import network
 from railgauge.lab.links import Links, VethLinks
 from railgauge.lab.network import End
 from railgauge.lab.spec import Node
-from railgauge.lab.vm import BOOT_LIMIT_S, VmNodes
+from railgauge.lab.vm import BOOT_LIMIT_S, COMMAND_LIMIT_S, VmNodes
 
 if TYPE_CHECKING:
     from railgauge.lab.cluster import Lab
@@ -37,7 +37,7 @@ class NodeKind(Links[Node], Protocol):
         """End the node at once, as pulling its plug does."""
 
     def run(
-        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = 30
+        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the node, beside Slurm."""
 
@@ -73,10 +73,10 @@ class NamespaceNodes(VethLinks[Node]):
         # The link first: a node without power sends no FIN to its peers.
         network.ip(lab.switch_of(node), f"link set {network.port(node.name)} down")
         machine.kill()
-        machine.wait_until_ended(10)
+        machine.wait_until_ended()
 
     def run(
-        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = 30
+        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
         command = lab.enter(node.name, *argv)
         return subprocess.run(

@@ -102,7 +102,7 @@ def start(lab: Lab, switches: Sequence[Switch]) -> None:
         half_made = lab.machine(switch.name)
         if half_made is not None:
             half_made.kill()
-            half_made.wait_until_ended(10)
+            half_made.wait_until_ended()
         process = lab.start_process(
             switch.name,
             [

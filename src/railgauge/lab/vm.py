@@ -29,6 +29,8 @@ _PROBE_LIMIT_S = 8
 #: A guest in emulation is up in 15 s, and on a machine that is busy with ten others in two minutes;
 #: one that died is not waited for.
 BOOT_LIMIT_S = 300
+#: How long a command on a node may take: an emulated machine, on a host that has other work.
+COMMAND_LIMIT_S = 120
 
 _KVM = Path("/dev/kvm")
 
@@ -247,10 +249,10 @@ class VmNodes:
     def power_off(self, lab: Lab, node: Node) -> None:
         machine = lab.require_machine(node.name)
         machine.kill()
-        machine.wait_until_ended(10)
+        machine.wait_until_ended()
 
     def run(
-        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = 30
+        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
         lab.require_machine(node.name)
         return guest.run(lab.folders.machines / f"{node.name}.agent", argv, timeout_s)

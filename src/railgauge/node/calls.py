@@ -25,6 +25,9 @@ SERVER_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 #: How often the end of a process is polled where the kernel does not report it.
 LOOK_S = 0.05
 _STEP_S = 0.5
+#: A wait that ends so much later than it was to was one in which this host stood still, as what is
+#: waited for did: that time is none of a limit's.
+LATE_S = 1.0
 #: More than a page, which is all that a file of sysfs has (sysfs(5)).
 _SYSFS_BYTES = 1 << 16
 
@@ -311,7 +314,7 @@ class Call:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
-            wait_for_any([self], left_s)
+            deadline += wait_for_any([self], left_s)
         return True
 
     def wait(self, limit_s: float) -> None:
@@ -335,26 +338,35 @@ class Call:
         return None if self.process is None or self.note else self.process.returncode
 
 
-def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> None:
-    """Return when a call has ended, one of the files has something to read, or at the limit.
+def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> float:
+    """Return when a call has ended, one of the files has something to read, or at the limit: the
+    seconds that this was put off, as this host stood still.
 
     At once where nothing is left to wait for: the last call may have ended since its caller looked.
     """
     watched = [call for call in calls if not call.ended]
     if not watched and not files:
-        return
+        return 0.0
     ready = select.poll()
     for file in (*files, *(call._pidfd for call in watched if call._pidfd is not None)):
         ready.register(file, select.POLLIN)
     blind = any(call._pidfd is None for call in watched)
-    deadline = time.monotonic() + limit_s
+    deadline, put_off_s = time.monotonic() + limit_s, 0.0
     while True:
-        left_s = max(deadline - time.monotonic(), 0)
+        began = time.monotonic()
+        left_s = max(deadline + put_off_s - began, 0)
         # An end that nothing tells of is looked for; seldom, as the tool needs the CPU. A signal
         # that comes just before a system call does not end it: its handler runs with the next step.
         step_s = min(left_s, LOOK_S if blind else _STEP_S)
-        if ready.poll(1000 * step_s) or step_s == left_s or any(call.ended for call in watched):
-            return
+        heard, now = ready.poll(1000 * step_s), time.monotonic()
+        late_s = now - began - step_s
+        if late_s > LATE_S:
+            # Others need a moment to go on, too.
+            put_off_s = max(put_off_s + late_s, now + LATE_S - deadline)
+        elif step_s == left_s:
+            return put_off_s
+        if heard or any(call.ended for call in watched):
+            return put_off_s
 
 
 def boot_id() -> str:

@@ -32,8 +32,8 @@ Facts = dict[str, Any]
 
 #: Time for the stressors' first line: their own start, and a connection's.
 _BEGIN_S = stressor.BEGIN_S + 10
-_LOOK_S = 10.0
-_END_S = 10.0
+_LOOK_S = 20.0
+_END_S = 20.0
 
 #: The client's word that it has ended, and so long the server's side waits for it.
 _MEASURED = "measured"

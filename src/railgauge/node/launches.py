@@ -362,7 +362,7 @@ class Driver:
     def _wait(self, calls: Sequence[LauncherCall], limit_s: float) -> None:
         deadline = time.monotonic() + limit_s + HANG_S + START_S
         while not all(call.ended for call in calls) and time.monotonic() < deadline:
-            wait_for_any(calls, max(deadline - time.monotonic(), 0.0))
+            deadline += wait_for_any(calls, max(deadline - time.monotonic(), 0.0))
             for call in calls:
                 if call.ended and not call.seconds:
                     call.wait(0)

@@ -243,7 +243,8 @@ def _as_they_end(
     """Each call with its lane at the moment when it has ended, by itself or at the deadline."""
     left = list(zip(calls, lanes))
     while left:
-        wait_for_any([call for call, _ in left], max(deadline - time.monotonic(), 0.0))
+        left_s = max(deadline - time.monotonic(), 0.0)
+        deadline += wait_for_any([call for call, _ in left], left_s)
         over = time.monotonic() >= deadline
         ended = [(call, lane) for call, lane in left if call.ended or over]
         for call, lane in ended:

@@ -129,7 +129,8 @@ class Peer:
             left_s = deadline - time.monotonic()
             if not running or self.other_ended or left_s <= 0:
                 return
-            wait_for_any(running, left_s, self._channel.connection.fileno())
+            files = (self._channel.connection.fileno(),)
+            deadline += wait_for_any(running, left_s, *files)
 
     # --- what is left ----------------------------------------------------------------------------
 

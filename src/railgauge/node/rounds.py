@@ -46,6 +46,9 @@ EARLY_S = 1.0
 AT_ONCE = 64
 #: How often limits are checked.
 TICK_S = 0.5
+#: A check that comes so much later than it was to: this host stood still, or was too busy to hear
+#: agents, whose limits are so much later then.
+LATE_S = 1.0
 #: How often the file that asks for an early end is looked at.
 ENOUGH_S = 2.0
 
@@ -69,6 +72,8 @@ class Place:
         self.waits, self.live = set(roles), set(roles)
         self.outcome, self.why = "done", ""
         self.asked_at = time.monotonic()
+        #: for how long the conductor stood still since it was last told something
+        self.stood_s = 0.0
         self.started_at: float | None = None
         self.stopped_at: float | None = None
 
@@ -156,7 +161,8 @@ class Rounds:
         did already.
         """
         for place in [p for p in self._current.values() if p.stopped_at is None]:
-            ran_s = now - place.started_at if place.started_at is not None else 0.0
+            began = place.started_at
+            ran_s = now - place.stood_s - began if began is not None else 0.0
             took = self._took.get(self._sweep.places[place.index].of)
             if took and ran_s > SLOW * statistics.median(took) + SLOW_S:
                 self._stop(place, "still running", ran_s)
@@ -256,9 +262,12 @@ class Rounds:
             if left_s <= 0:
                 return
             self._changed.clear()
+            due = time.monotonic() + left_s
             try:
                 await asyncio.wait_for(self._changed.wait(), left_s)
+                self._put_off(time.monotonic() - due)
             except asyncio.TimeoutError:
+                self._put_off(time.monotonic() - due)
                 self.look()
 
     def _prepare(self, number: int, early: bool) -> None:
@@ -292,7 +301,7 @@ class Rounds:
                 await asyncio.sleep(0)
 
     def _go_place(self, place: Place) -> None:
-        place.started_at = time.monotonic()
+        place.started_at, place.stood_s = time.monotonic(), 0.0
         for role in place.live:
             self._tell(place.roles[role], "go", place.index, role)
 
@@ -447,7 +456,16 @@ class Rounds:
             if now - since > ANSWER_S:
                 self.lose(node, f"did not answer within {ANSWER_S:g} s")
 
+    def _put_off(self, late_s: float) -> None:
+        """Put off the limits of all that runs where a check came late."""
+        if late_s > LATE_S:
+            for place in self._current.values():
+                place.stood_s += late_s
+            for node in self._asked_at:
+                self._asked_at[node] += late_s
+
     def _look_at(self, place: Place, now: float) -> None:
+        now -= place.stood_s
         if place.stopped_at is not None:
             if now - place.stopped_at > STOPPED_S:
                 self._lose_all(place, place.live, f"did not end a tool within {STOPPED_S:g} s")
@@ -470,7 +488,7 @@ class Rounds:
         for node in {place.roles[role] for role in place.live}:
             silent_s = now - max(went, self._heard_at.get(node, 0.0))
             if silent_s > ANSWER_S and node not in self._asked_at:
-                self._asked_at[node] = now
+                self._asked_at[node] = time.monotonic()
                 self._send(node, {"do": "ask"})
 
     def _lose_all(self, place: Place, roles: Iterable[str], why: str) -> None:
@@ -481,6 +499,6 @@ class Rounds:
         """End a place that is late or no longer wanted; what its sides still leave is kept."""
         roles = ", ".join(f"{role} on {place.roles[role]}" for role in sorted(place.live))
         self._note_outcome(place, outcome, f"{what} after {seconds:.0f} s: {roles}")
-        place.stopped_at = time.monotonic()
+        place.stopped_at, place.stood_s = time.monotonic(), 0.0
         for role in place.live:
             self._tell(place.roles[role], "stop", place.index, role)

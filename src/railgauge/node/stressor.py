@@ -38,6 +38,8 @@ LOOK = "look"
 #: a side that measures on a busy host may be late several times running.
 BEAT_S = 3.0
 SILENT_S = 30.0
+#: It is waited for in so many steps: of a host that stands still for long that is one.
+_SILENT_STEPS = 10
 
 #: Time they have to end before they are killed.
 _END_S = 1.0
@@ -200,7 +202,8 @@ def _lines() -> Iterator[str]:
     """The lines of standard input until its end; refuses to go on where it is silent."""
     rest = b""
     while True:
-        if not select.select([0], [], [], SILENT_S)[0]:
+        step_s = SILENT_S / _SILENT_STEPS
+        if not any(select.select([0], [], [], step_s)[0] for _ in range(_SILENT_STEPS)):
             _refuse(f"no word for {SILENT_S:g} s from whoever asked for the stressors")
         data = os.read(0, 1 << 12)
         if not data:

@@ -331,26 +331,26 @@ class TransferTooShort(MpiBesideCheck):
 
 @rfm.simple_test
 class StressorsEndEarly(InState, PairCheck):
-    """A host that is busy for a part of the test only."""
+    """A host that is busy for a part of the test only: it has a while to begin with that."""
 
     sweep = parameter([SweepCase("ns", (StateCase("ns", "n1", "n2", "busy"),))])
     tool = iperf2
     metrics = ["bandwidth_busy"]
-    options = iperf2.Options(streams=1, duration_s=3)
+    options = iperf2.Options(streams=1, duration_s=9)
 
     def commands(self):
         return iperf2.commands(self.options)
 
     def order_of_tool(self):
         told = super().order_of_tool()
-        early = ["sh", "-c", 'exec stress-ng "$@" --timeout 2', "sh"]
+        early = ["sh", "-c", 'exec stress-ng "$@" --timeout 8', "sh"]
         return {**told, "contention": {**told["contention"], "program": early}}
 
     def expected_run_s(self):
-        return 3
+        return 9
 
     def run_limit_s(self):
-        return 20
+        return 30
 
 
 class ByFake(PairCheck):

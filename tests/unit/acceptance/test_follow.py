@@ -15,8 +15,9 @@ import pytest
 from railgauge.acceptance import follow
 from railgauge.model import record
 from tests.unit import records
+from tests.unit.node.sweeping import PATIENCE_S
 
-HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
+HANGS = "print('[----------] start processing checks', flush=True); import time; time.sleep(300)"
 ENDS = "print('[       OK ] (1/2) Iperf2Pair %pair=ns:n1:n2 /357b0dcf @lab:ns+builtin')"
 
 
@@ -44,7 +45,7 @@ def test_a_session_in_which_no_case_ends_is_stopped(
     began = time.monotonic()
     code, interrupted, said = followed(tmp_path, HANGS)
     assert interrupted and code != 0
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < PATIENCE_S
     assert "no case has ended for" in said[0]
 
 
@@ -71,7 +72,7 @@ def test_a_session_is_stopped_whatever_it_and_its_parent_ignore(
     began = time.monotonic()
     code, interrupted, _ = followed(tmp_path, program)
     assert interrupted and code != 0
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < PATIENCE_S
 
 
 def test_a_session_hears_the_ctrl_c_that_its_parent_ignores(
@@ -131,4 +132,4 @@ def test_a_session_that_is_to_stop_is_stopped_with_the_reason(
         stop=lambda: "Slurm preempted job 7",
     )
     assert interrupted == "Slurm preempted job 7"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < PATIENCE_S

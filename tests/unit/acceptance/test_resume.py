@@ -594,7 +594,7 @@ def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
     answers = iter([True, True, False])
     said: list[str] = []
     program = (
-        "print('[----------] start processing checks', flush=True); import time; time.sleep(60)"
+        "print('[----------] start processing checks', flush=True); import time; time.sleep(600)"
     )
     follow.follow(
         [sys.executable, "-c", program],
@@ -660,7 +660,7 @@ def test_a_session_that_lost_its_railgauge_still_holds_the_campaign(
     found: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accept, "_ENDING_S", 0)
-    program = [sys.executable, "-c", "import time; time.sleep(60)"]
+    program = [sys.executable, "-c", "import time; time.sleep(600)"]
     with found.hold() as lock:
         orphan = subprocess.Popen(program, pass_fds=(lock,))
     try:
@@ -836,7 +836,7 @@ def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) ->
         "from railgauge.acceptance import session\n"
         "session._end_with_parent()\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "try: print('ready', flush=True); time.sleep(60)\n"
+        "try: print('ready', flush=True); time.sleep(600)\n"
         "except KeyboardInterrupt: open(sys.argv[1], 'w').close()\n"
     )
     parent = (

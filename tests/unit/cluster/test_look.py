@@ -219,10 +219,10 @@ def test_no_python_is_said(cluster: Cluster, tmp_path: Path) -> None:
 def test_a_node_that_hangs_is_named_with_what_it_was_at(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "LIMIT_S", 10)
-    monkeypatch.setattr(looking.run, "__defaults__", (10,))
+    monkeypatch.setattr(looking, "LIMIT_S", 30)
+    monkeypatch.setattr(looking.run, "__defaults__", (30,))
     cluster.program("scancel", "#!/bin/bash\n")
-    cluster.program("python3", "#!/bin/bash\nexec sleep 60\n")
+    cluster.program("python3", "#!/bin/bash\nexec sleep 100\n")
     assert said() == ["n1 does not come to an end while starting python3"]
 
 

@@ -41,7 +41,7 @@ def run(body: str) -> subprocess.Popen[bytes]:
 
 
 def wait_for(asked: Path, lines: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while len(asked.read_text().splitlines()) < lines:
         assert time.monotonic() < deadline, asked.read_text()
         time.sleep(0.05)

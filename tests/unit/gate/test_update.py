@@ -62,7 +62,7 @@ def left_in_update(nodes: list[str], command: str, size: int = 1) -> Iterator[Ro
 
 
 def ends(left: Roll) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while update.state(left).word == "running":
         assert time.monotonic() < deadline
         time.sleep(0.02)

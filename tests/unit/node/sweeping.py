@@ -23,15 +23,12 @@ from typing import Any
 from railgauge import paths
 from railgauge.node import raw, worker
 
-#: What a loaded machine may need beside the limits.
-SLACK_S = 40
-
-#: Limit of a wait for what begins within seconds: beside labs, on a host that stands still now and
+#: Limit of a wait for what comes within seconds: beside labs, on a host that stands still now and
 #: then, it takes longer.
 PATIENCE_S = 200
 
-#: Limit of a wait for the end of what would end by itself a minute after it began.
-SOON_S = 45
+#: How long a tool that hangs would stay if nobody ended it: far longer than anybody waits.
+HANGS_S = 600
 
 #: Starts the command behind its options once for each node of NODES, with its own standard input.
 SRUN = """\
@@ -87,14 +84,17 @@ PYTHON = [sys.executable, "-S", "-E", "-c"]
 
 LISTEN = """\
 import os, signal, socket, sys, time
-signal.alarm(60)  # if the runner fails us
+signal.alarm(600)  # if the runner fails us
 listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 """
 ANSWER = LISTEN + "connection, _ = listening.accept(); connection.sendall(b'hello')\n"
 CONNECT = """\
 import socket, sys, time
-connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 100)
 """
+#: A client that never ends, and what its command line has.
+HANGS_ON = f"time.sleep({HANGS_S})"
+HANGS = CONNECT + HANGS_ON
 ASK = CONNECT + "print('got', connection.recv(9)); print('aside', file=sys.stderr)"
 VERSION = "print('tool 1.0'); print('more')"
 
@@ -103,8 +103,8 @@ def pair_order(server: str = ANSWER, client: str = ASK, **more: Any) -> dict[str
     """An order of the program `pair`, with small programs for the tools."""
     return {
         "tool": "tool",
-        "start_limit_s": 30,
-        "run_limit_s": 30,
+        "start_limit_s": PATIENCE_S,
+        "run_limit_s": PATIENCE_S,
         "server": [*PYTHON, server, "{port}"],
         "client": [*PYTHON, client, "{server}", "{port}"],
         "version": [*PYTHON, VERSION],
@@ -117,7 +117,7 @@ def solo_order(text: str, **more: Any) -> dict[str, Any]:
         "tool": "tool",
         "argv": [*PYTHON, text, "{scratch}"],
         "version": [*PYTHON, VERSION],
-        "run_limit_s": 30,
+        "run_limit_s": PATIENCE_S,
         **more,
     }
 
@@ -137,7 +137,7 @@ class Sweep:
     nodes: list[str] = dataclasses.field(default_factory=lambda: nodes(2))
     #: those whose agents are started; all if none
     present: list[str] = dataclasses.field(default_factory=list)
-    connect_limit_s: float = 30
+    connect_limit_s: float = PATIENCE_S
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     #: those that the launcher does not reach
     unreached: list[str] = dataclasses.field(default_factory=list)
@@ -212,10 +212,10 @@ class Sweep:
             self.errors = self.process.communicate()[1]
         return self.code is not None
 
-    def wait(self, limit_s: float = 60) -> None:
+    def wait(self, limit_s: float = PATIENCE_S) -> None:
         wait_until(self.has_ended, "the conductor goes on", limit_s)
 
-    def run(self, folder: Path, limit_s: float = 60) -> raw.Raw:
+    def run(self, folder: Path, limit_s: float = PATIENCE_S) -> raw.Raw:
         self.start(folder)
         try:
             self.wait(limit_s)

@@ -16,7 +16,7 @@ from railgauge import paths
 from railgauge.node import processes
 from railgauge.node.calls import OUTPUT_BYTES, Call
 from railgauge.node.peer import Channel
-from tests.unit.node.sweeping import PYTHON, Sweep, pair_order
+from tests.unit.node.sweeping import PATIENCE_S, PYTHON, Sweep, pair_order
 
 
 def run_agent(folder: Path, said: str, node: str = "127.0.0.1") -> tuple[int, str]:
@@ -85,7 +85,7 @@ def test_a_conductor_whose_name_leads_nowhere_is_named(tmp_path: Path) -> None:
 
 def call(text: str) -> Call:
     made = Call("client", [*PYTHON, text])
-    made.wait(30)
+    made.wait(PATIENCE_S)
     return made
 
 
@@ -137,7 +137,7 @@ def test_a_call_may_be_bound_to_some_cpus() -> None:
     (cpu, *_) = sorted(os.sched_getaffinity(0))
     before = os.sched_getaffinity(0)
     made = Call("client", [*PYTHON, "import os; print(os.sched_getaffinity(0))"], cpus=[cpu])
-    made.wait(30)
+    made.wait(PATIENCE_S)
     assert made.output("out") == f"{{{cpu}}}\n"
     assert os.sched_getaffinity(0) == before
 
@@ -147,7 +147,7 @@ def test_a_call_may_be_bound_to_some_cpus() -> None:
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_children_are_found(listed: bool) -> None:
-    child = subprocess.Popen([*PYTHON, "import time; time.sleep(60)"])
+    child = subprocess.Popen([*PYTHON, "import time; time.sleep(600)"])
     try:
         found = processes.children() if listed else processes._children_of_all()
         assert child.pid in found

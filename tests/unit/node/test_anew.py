@@ -9,7 +9,7 @@ import pytest
 
 from railgauge.node import anew
 from railgauge.node.sweep import MARGIN_S, Place, Sweep
-from tests.unit.node.sweeping import ANSWER, ASK, both_sides, pair_order
+from tests.unit.node.sweeping import ANSWER, ASK, PATIENCE_S, both_sides, pair_order
 
 #: Says so at its first start, or at every one: the file counts them.
 NO_CLOCK = """
@@ -70,5 +70,5 @@ def test_a_place_has_the_time_for_its_second_run() -> None:
         orders = (pair_order(**more),)
         return Sweep("tool", ("n1", "n2"), {}, (), [(0,)], places, orders, 30).run_limit_s(0)
 
-    once = 30 + 30 + MARGIN_S
+    once = 2 * PATIENCE_S + MARGIN_S
     assert (limit_s(), limit_s(unmeasured="x")) == (once, 2 * once)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from typing import Any
 
 import pytest
 
 from railgauge.node import calls
+from tests.unit.node.sweeping import PATIENCE_S
 
 
 def test_a_clock_that_nobody_sets_has_not_moved() -> None:
@@ -28,11 +30,35 @@ def test_a_clock_that_is_set_has_moved(monkeypatch: pytest.MonkeyPatch, step_s: 
 def test_of_calls_that_have_ended_nothing_is_waited_for() -> None:
     """One may end after its caller has looked, and nothing tells of its end a second time."""
     call = calls.Call("client", ["true"])
-    assert call.ends_within(20)
+    assert call.ends_within(PATIENCE_S)
     began = time.monotonic()
-    calls.wait_for_any([call], 20)
-    assert time.monotonic() - began < 10
+    calls.wait_for_any([call], 10 * PATIENCE_S)
+    assert time.monotonic() - began < PATIENCE_S
     call.wait(0)
+
+
+def test_what_its_host_stood_still_is_no_time_of_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tool stood still too, and ends in its time all the same."""
+    clock, poll, stood_s = time.monotonic, select.poll, [0.0]
+
+    class Poll:
+        """The first wait takes far longer than the tool's limit."""
+
+        def __init__(self) -> None:
+            self._poll = poll()
+            self.register = self._poll.register
+
+        def poll(self, milliseconds: float) -> list[Any]:
+            if not stood_s[0]:
+                stood_s[0] = 1000.0
+                return []
+            return self._poll.poll(milliseconds)
+
+    call = calls.Call("client", ["sleep", "0.2"])
+    monkeypatch.setattr(calls.time, "monotonic", lambda: clock() + stood_s[0])
+    monkeypatch.setattr(calls.select, "poll", Poll)
+    call.wait(100)
+    assert (call.exit_code, call.note) == (0, "")
 
 
 # ---- signals ----
@@ -72,5 +98,5 @@ def test_a_signal_that_comes_before_a_wait_is_heard_soon(monkeypatch: pytest.Mon
 
     call = calls.Call("client", ["sleep", "0.2"])
     monkeypatch.setattr(calls.select, "poll", Poll)
-    call.wait(20)
+    call.wait(PATIENCE_S)
     assert call.exit_code == 0 and max(steps) <= 500

@@ -19,6 +19,10 @@ from hypothesis import strategies as st
 from railgauge.node import contention, stressor, way
 from tests.unit.node.sweeping import (
     CONNECT,
+    HANGS,
+    HANGS_ON,
+    HANGS_S,
+    PATIENCE_S,
     Sweep,
     both_sides,
     marked,
@@ -66,7 +70,6 @@ while left():
 """
 
 WAITS = CONNECT + "time.sleep(0.5); print('got', connection.recv(9))"
-HANGS = CONNECT + "time.sleep(60)"
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def stress_ng(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def order(state: str = "busy", client: str = WAITS, **more: Any) -> dict[str, Any]:
-    asked = {"state": state, "cores": 1, "program": ["stress-ng"], "at_most_s": 100, "on": {}}
+    asked = {"state": state, "cores": 1, "program": ["stress-ng"], "at_most_s": HANGS_S, "on": {}}
     asked.update(more)
     return pair_order(client=client, contention=asked)
 
@@ -255,11 +258,11 @@ def test_a_hypervisor_that_does_not_answer_measures_nothing(stress_ng: Path) -> 
 
 def loaded(folder: Path, program: Path) -> Sweep:
     """A sweep whose tool hangs beside stressors on both of its nodes."""
-    asked = order(client=HANGS)
+    asked = order(client=HANGS, at_most_s=HANGS_S)
     sweep = Sweep([asked], environment={"PYTHONDONTWRITEBYTECODE": "1"})
     sweep.pair(*sweep.nodes)
     sweep.start(folder)
-    wait_until(lambda: "time.sleep(60)" in str(sweep.left_running()), "no tool runs")
+    wait_until(lambda: HANGS_ON in str(sweep.left_running()), "no tool runs")
     assert str(sweep.left_running()).count("--taskset") >= 4
     return sweep
 
@@ -306,8 +309,9 @@ def test_whatever_dies_no_stressor_is_left(tmp_path: Path, stress_ng: Path, vict
     sweep = loaded(tmp_path / "sweep", stress_ng)
     try:
         dies(sweep, victim)
-        # Before the tool's own limit ends all.
-        wait_until(lambda: not processes_of(sweep, "--taskset"), "stressors are left", 15)
+        # Before they end because nobody is heard of any more.
+        soon_s = stressor.SILENT_S - 2 * stressor.BEAT_S
+        wait_until(lambda: not processes_of(sweep, "--taskset"), "stressors are left", soon_s)
     finally:
         sweep.kill()
 
@@ -325,7 +329,7 @@ sys.exit(stressor.main())
 
 
 def impatient(program: Path, silent_s: float) -> list[str]:
-    wanted = {"program": [str(program)], "cpus": str(CPUS[0]), "at_most_s": 100}
+    wanted = {"program": [str(program)], "cpus": str(CPUS[0]), "at_most_s": HANGS_S}
     return [sys.executable, "-c", IMPATIENT, json.dumps(wanted), str(silent_s)]
 
 
@@ -342,16 +346,16 @@ def none_is_left(program: Path) -> bool:
 
 
 def test_stressors_end_with_the_input_of_who_keeps_them(stress_ng: Path) -> None:
-    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=100) as process:
+    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=HANGS_S) as process:
         assert process.stdout
         try:
             assert json.loads(process.stdout.readline())["running"] is True
             # Closes its input, and waits for its end.
-            last, _ = process.communicate(timeout=60)
+            last, _ = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     assert json.loads(last)["exit_code"] == -signal.SIGTERM
-    wait_until(lambda: none_is_left(stress_ng), "stressors are left", 60)
+    wait_until(lambda: none_is_left(stress_ng), "stressors are left")
 
 
 def test_stressors_end_where_nobody_is_heard_of_on_an_open_connection(stress_ng: Path) -> None:
@@ -359,7 +363,7 @@ def test_stressors_end_where_nobody_is_heard_of_on_an_open_connection(stress_ng:
     with started(impatient(stress_ng, 1)) as process:
         assert process.stdin and process.stdout
         assert json.loads(process.stdout.readline())["running"] is True
-        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 60)
+        wait_until(lambda: none_is_left(stress_ng), "stressors are left")
         assert not process.stdin.closed
         assert "no word for 1 s" in json.loads(process.stdout.readline())["refused"]
         assert json.loads(process.stdout.readline())["exit_code"] == -signal.SIGTERM
@@ -379,11 +383,22 @@ def test_a_side_that_measures_for_long_is_heard_of_all_the_time(
         keeps.end()
 
 
-def test_stressors_that_nothing_ends_do_so_behind_the_limits_of_the_run(stress_ng: Path) -> None:
-    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=2) as process:
+def test_a_host_that_stood_still_for_long_was_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waited for a word did so for the whole of that time, and whoever says it too."""
+    waits, data = iter([[], [], [0], [0]]), iter([b"look\n", b""])
+    monkeypatch.setattr(stressor.select, "select", lambda *_: (next(waits), [], []))
+    monkeypatch.setattr(stressor.os, "read", lambda *_: next(data))
+    assert list(stressor._lines()) == [stressor.LOOK]
+
+
+def test_stressors_that_nothing_ends_do_so_behind_the_limits_of_the_run(
+    stress_ng: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRESS_CPU_S", "0.1")
+    with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=15) as process:
         assert process.stdin and process.stdout
         assert json.loads(process.stdout.readline())["running"] is True
-        wait_until(lambda: none_is_left(stress_ng), "stressors are left", 60)
+        wait_until(lambda: none_is_left(stress_ng), "stressors are left")
         process.stdin.close()
         assert json.loads(process.stdout.readline())["exit_code"] == 0
 

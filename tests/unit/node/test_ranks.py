@@ -16,6 +16,7 @@ import pytest
 
 from railgauge import paths
 from railgauge.node.ranks import allowed_interfaces, related, without_environment
+from tests.unit.node.sweeping import PATIENCE_S
 
 #: What the first rank of a node is told to watch.
 WATCHED: dict[str, Any] = {"devices": [], "interfaces": "", "budgets": []}
@@ -29,7 +30,7 @@ def spec(argv: list[str], **more: Any) -> dict[str, Any]:
         "argv": argv,
         "version": [],
         "rank_variable": "SLURM_PROCID",
-        "run_limit_s": 20,
+        "run_limit_s": PATIENCE_S,
         **more,
     }
 
@@ -137,7 +138,7 @@ def test_no_result_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_hangs_is_asked_and_ended(tmp_path: Path) -> None:
-    orders = spec(["sleep", "60"], run_limit_s=0.2, on_hang=["echo", "state: waiting"])
+    orders = spec(["sleep", "600"], run_limit_s=0.2, on_hang=["echo", "state: waiting"])
     code, line = run(tmp_path, orders)
     assert code == 1
     assert "still running" in line["call"]["note"]
@@ -145,18 +146,18 @@ def test_a_tool_that_hangs_is_asked_and_ended(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_asked_says_so(tmp_path: Path) -> None:
-    orders = spec(["sleep", "60"], run_limit_s=0.2, on_hang=["./no-such-program"])
+    orders = spec(["sleep", "600"], run_limit_s=0.2, on_hang=["./no-such-program"])
     run(tmp_path, orders)
     assert "no-such-program" in (tmp_path / "hang.out").read_text()
 
 
 def test_a_rank_that_slurm_stops_leaves_its_line(tmp_path: Path) -> None:
-    (tmp_path / "ranks.json").write_text(json.dumps(spec(["sleep", "60"])))
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["sleep", "600"])))
     process = subprocess.Popen(PROGRAM, cwd=tmp_path, env=environment(0))
     while not (tmp_path / "rank0.err").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 143
+    assert process.wait(PATIENCE_S) == 143
     assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] is None
 
 
@@ -174,10 +175,10 @@ sys.exit(ranks.main())
 
 
 def test_a_tool_does_not_outlive_a_rank_that_is_ended_while_it_starts_it(tmp_path: Path) -> None:
-    (tmp_path / "ranks.json").write_text(json.dumps(spec(["sleep", "60"])))
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["sleep", "600"])))
     answer = subprocess.run(
         [sys.executable, "-c", SIGNALLED, "ranks.json"],
-        **{"cwd": tmp_path, "env": environment(0), "check": False, "timeout": 60},
+        **{"cwd": tmp_path, "env": environment(0), "check": False, "timeout": PATIENCE_S},
     )
     assert answer.returncode == 143
     assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] is None

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from railgauge.node import raw
+from tests.unit.node.sweeping import wait_until
 from tests.unit.tools.test_perftest import RUNS, printed
 
 CALL = {"call": {"role": "server", "seconds": 1.0}, "facts": {"device": "eth0"}}
@@ -80,9 +81,7 @@ def test_every_event_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> Non
     writer = raw.Writer(path)
     try:
         writer.write(EVENTS[1])
-        deadline = time.monotonic() + 30
-        while not raw.read(path).joined and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: raw.read(path).joined, "nothing is written")
         assert raw.read(path).joined == {"n1": 0.2} and raw.read(path).end is None
     finally:
         writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from railgauge.node import raw, rounds, sweep, wire
+from tests.unit.node.sweeping import PATIENCE_S
 
 ORDER = {"start_limit_s": 0, "run_limit_s": 0.2, "version": [], "server": [], "client": []}
 LINE = {"call": {"role": "client", "seconds": 3.0, "exit_code": 0}, "facts": {}}
@@ -76,7 +78,7 @@ class Cluster:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 20))
+    asyncio.run(asyncio.wait_for(work, PATIENCE_S))
 
 
 def swept(orders: sweep.Sweep, **answers: Answer) -> Cluster:
@@ -92,8 +94,10 @@ def swept(orders: sweep.Sweep, **answers: Answer) -> Cluster:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANSWER_S", "STOPPED_S", "GRACE_S", "TICK_S", "EARLY_S"):
+    for name in ("ANSWER_S", "STOPPED_S", "GRACE_S", "EARLY_S"):
         monkeypatch.setattr(rounds, name, 0.1)
+    for name in ("TICK_S", "LATE_S"):
+        monkeypatch.setattr(rounds, name, 0.02)
     monkeypatch.setattr(sweep, "MARGIN_S", 0.1)
 
 
@@ -115,14 +119,6 @@ def test_a_round_goes_when_the_one_before_has_ended() -> None:
     assert cluster.first("go", 1) > cluster.first("go", 0)
 
 
-def late_end(cluster: Cluster, node: str, message: wire.Message) -> None:
-    """A tool that takes a while."""
-    if message["do"] == "go":
-        asyncio.get_running_loop().call_later(2, good, cluster, node, message)
-    else:
-        good(cluster, node, message)
-
-
 @pytest.mark.parametrize(
     ("more", "ended"),
     [pytest.param({}, 0, id="starts-early"), pytest.param({"wan": {"set": []}}, 1, id="waits")],
@@ -130,13 +126,27 @@ def late_end(cluster: Cluster, node: str, message: wire.Message) -> None:
 def test_servers_of_the_next_round_start_while_this_one_runs_but_where_they_change_the_way(
     more: dict[str, Any], ended: int
 ) -> None:
-    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0], [1]], run_limit_s=60, **more)
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0], [1]], run_limit_s=PATIENCE_S, **more)
     seen: list[int] = []
+    told: list[wire.Message] = []
 
     def noted(cluster: Cluster, node: str, message: wire.Message) -> None:
         if message["do"] == "prepare":
             seen.append(len(cluster.outcomes))
+            # Only now the tool of the round before ends.
+            if not ended:
+                good(cluster, "n1", told[0])
         good(cluster, node, message)
+
+    def late_end(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "ask":
+            cluster.rounds.received(node, {"do": "here"})
+        elif message["do"] != "go":
+            good(cluster, node, message)
+        elif ended:
+            asyncio.get_running_loop().call_later(2, good, cluster, node, message)
+        else:
+            told.append(message)
 
     swept(orders, n1=late_end, n3=noted)
     assert seen == [ended]
@@ -183,7 +193,7 @@ def test_a_place_that_is_late_is_told_to_stop() -> None:
 def ended_early(
     tmp_path: Path, orders: sweep.Sweep, monkeypatch: pytest.MonkeyPatch, **answers: Answer
 ) -> Cluster:
-    """`enough` says something 0.4 s after the first go."""
+    """`enough` says something once the first place has run for 0.4 s."""
     file = tmp_path / "enough"
     file.write_text("")
     monkeypatch.setattr(rounds, "ENOUGH_S", 0.05)
@@ -191,10 +201,18 @@ def ended_early(
     monkeypatch.setattr(rounds, "SLOW_S", 0.1)
     made: list[Cluster] = []
 
+    def ran_s() -> float:
+        place = made[0].rounds._current.get(0)
+        began = place.started_at if place else None
+        return time.monotonic() - place.stood_s - began if place and began is not None else 0.0
+
     async def work() -> None:
         made.append(Cluster(orders._replace(enough=str(file)), answers))
-        asyncio.get_running_loop().call_later(0.4, file.write_text, "now")
-        await made[0].rounds.run()
+        running = asyncio.ensure_future(made[0].rounds.run())
+        while ran_s() < 0.4:
+            await asyncio.sleep(0.02)
+        file.write_text("now")
+        await running
 
     run(work())
     return made[0]
@@ -203,7 +221,7 @@ def ended_early(
 def test_where_it_is_enough_no_round_more_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders = listed(("n1", "n2"), ("n2", "n3"), rounds=[[0], [1]], run_limit_s=60)
+    orders = listed(("n1", "n2"), ("n2", "n3"), rounds=[[0], [1]], run_limit_s=PATIENCE_S)
     cluster = ended_early(tmp_path, orders, monkeypatch, n2=stops)
     # Of nothing is known how long it should take.
     assert cluster.outcomes == {0: "refused"}
@@ -213,7 +231,7 @@ def test_where_it_is_enough_no_round_more_is_begun(
 def test_where_it_is_enough_what_takes_far_longer_than_the_others_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], run_limit_s=60)
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], run_limit_s=PATIENCE_S)
     alike = {number: place._replace(of=0) for number, place in orders.places.items()}
     cluster = ended_early(tmp_path, orders._replace(places=alike), monkeypatch, n2=stops)
     assert cluster.outcomes == {0: "late", 1: "done"}
@@ -229,45 +247,75 @@ def test_a_node_that_cannot_stop_a_tool_is_lost() -> None:
     assert cluster.dropped == {"n2": "did not end a tool within 0.1 s"}
 
 
-def late_start(cluster: Cluster, node: str, message: wire.Message) -> None:
-    if message["do"] == "prepare":
-        role = message["role"]
-        cluster.say(node, "taken", message["place"], role)
-        later = asyncio.get_running_loop().call_later
-        later(0.3, cluster.say, node, "prepared", message["place"], role)
-    else:
-        good(cluster, node, message)
+def here() -> Answer:
+    """An agent that is there, whose tool takes so long that it is asked for that twice."""
+    told: list[wire.Message] = []
+    asked: list[wire.Message] = []
+
+    def answer(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "ask":
+            asked.append(message)
+            cluster.rounds.received(node, {"do": "here"})
+            if len(asked) == 2:
+                good(cluster, node, told[0])
+        elif message["do"] == "go":
+            told.append(message)
+        else:
+            good(cluster, node, message)
+
+    return answer
 
 
-def here(cluster: Cluster, node: str, message: wire.Message) -> None:
-    """A tool that takes long, of an agent that is there."""
-    if message["do"] == "ask":
-        cluster.rounds.received(node, {"do": "here"})
-    elif message["do"] == "go":
-        asyncio.get_running_loop().call_later(0.6, good, cluster, node, message)
-    else:
-        good(cluster, node, message)
-
-
-LONG = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], run_limit_s=5)
+#: Its limit comes far behind that of this test.
+LONG = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], run_limit_s=10 * PATIENCE_S)
 
 
 def test_an_agent_that_is_stopped_while_its_tool_runs_is_lost_long_before_the_limit() -> None:
-    cluster = swept(LONG, n1=here, n2=stands_still)
+    cluster = swept(LONG, n1=here(), n2=stands_still)
     assert cluster.outcomes == {0: "lost", 1: "done"}
     assert cluster.dropped == {"n2": "did not answer within 0.1 s"}
 
 
 def test_an_agent_whose_tool_takes_long_is_asked_and_not_lost() -> None:
-    cluster = swept(LONG, n1=here, n2=here)
-    assert cluster.outcomes == {0: "done", 1: "done"}
-    asked = {node for node, do, _ in cluster.told if do == "ask"}
-    assert asked == {"n1", "n2"}
+    cluster = swept(LONG, n1=here(), n2=here())
+    assert cluster.outcomes == {0: "done", 1: "done"} and cluster.dropped == {}
+
+
+@pytest.mark.parametrize("when", ["prepare", "ask"])
+def test_who_is_late_as_the_conductors_host_stands_still_is_not_lost(when: str) -> None:
+    """All nodes of a lab stand still with it, and need a moment to go on."""
+    stood: list[wire.Message] = []
+    answers = here()
+
+    def late(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == when and not stood:
+            stood.append(message)
+            time.sleep(1)
+            asyncio.get_running_loop().call_later(0.02, answers, cluster, node, message)
+        else:
+            answers(cluster, node, message)
+
+    cluster = swept(LONG, n1=here(), n2=late)
+    assert cluster.outcomes == {0: "done", 1: "done"} and cluster.dropped == {}
 
 
 def test_a_place_that_is_prepared_late_does_not_hold_up_the_others() -> None:
-    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], start_limit_s=5)
-    cluster = swept(orders, n2=late_start)
+    orders = listed(("n1", "n2"), ("n3", "n4"), rounds=[[0, 1]], start_limit_s=10 * PATIENCE_S)
+    told: list[wire.Message] = []
+
+    def late_start(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            told.append(message)
+            cluster.say(node, "taken", message["place"], message["role"])
+        else:
+            good(cluster, node, message)
+
+    def other(cluster: Cluster, node: str, message: wire.Message) -> None:
+        good(cluster, node, message)
+        if message["do"] == "go":
+            good(cluster, "n2", told[0])
+
+    cluster = swept(orders, n2=late_start, n4=other)
     assert cluster.outcomes == {0: "done", 1: "done"}
     assert cluster.first("go", 1) < cluster.first("go", 0)
 

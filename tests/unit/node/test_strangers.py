@@ -80,7 +80,7 @@ class Running:
         began = time.monotonic()
         for node in NODES:
             await self.join(node)
-        assert await asyncio.wait_for(self.conductor.run(), 20) == ""
+        assert await asyncio.wait_for(self.conductor.run(), PATIENCE_S) == ""
         return time.monotonic() - began
 
     def of(self, kind: str) -> list[raw.Event]:
@@ -120,10 +120,14 @@ async def connection(running: Running) -> tuple[asyncio.StreamReader, asyncio.St
     return await asyncio.open_connection("127.0.0.1", running.port)
 
 
-async def is_sent_away(reader: asyncio.StreamReader, limit_s: float = 5) -> bool:
+#: Before the conductor ends the connection of whoever has proved nothing.
+AT_ONCE_S = conducting.PROOF_S - 5
+
+
+async def is_sent_away(reader: asyncio.StreamReader) -> bool:
     """Whether the conductor ends the connection."""
     try:
-        while await asyncio.wait_for(reader.read(1024), limit_s):
+        while await asyncio.wait_for(reader.read(1024), AT_ONCE_S):
             pass
     except (ConnectionError, asyncio.TimeoutError) as error:
         return isinstance(error, ConnectionError)
@@ -316,6 +320,7 @@ def test_half_open_connections_by_the_hundred_keep_nobody_out(
             await asyncio.sleep(0)
         await until(lambda: running.conductor.door.strangers >= 298)
         assert len(running.conductor.door._unproved) <= 100 + len(NODES)
+        monkeypatch.undo()
 
     running = with_conductor(attack)
     for one in kept:
@@ -323,7 +328,9 @@ def test_half_open_connections_by_the_hundred_keep_nobody_out(
     assert running.is_good() and running.conductor.door.strangers >= 298
 
 
-def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(soon: None) -> None:
+def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(
+    soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def attack(running: Running) -> None:
         reader, writer = await connection(running)
         for byte in hello():
@@ -334,6 +341,8 @@ def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(soon: None) ->
         else:
             pytest.fail("all of it was waited for")
         assert await is_sent_away(reader)
+        # Of the two agents that come now nobody is that quick on a busy machine.
+        monkeypatch.undo()
 
     assert with_conductor(attack).is_good()
 
@@ -348,7 +357,7 @@ def test_a_second_agent_of_a_node_is_sent_away_and_the_first_one_stays() -> None
         await until(lambda: again.closed)
         assert not first.closed
         await running.join("n2")
-        await asyncio.wait_for(running.conductor.run(), 20)
+        await asyncio.wait_for(running.conductor.run(), PATIENCE_S)
         running.conductor.end()
         server.close()
         return running

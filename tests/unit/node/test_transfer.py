@@ -24,7 +24,7 @@ from railgauge.node import agent, raw, transfer, worker
 from railgauge.systems import rehearsal
 from railgauge.tools import Completeness, Reading, file_transfer, wdt
 from tests.unit.checks.test_golden import stored
-from tests.unit.node.sweeping import SOON_S, Sweep, wait_until
+from tests.unit.node.sweeping import HANGS_S, Sweep, wait_until
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
@@ -35,7 +35,7 @@ TOOLS = {"ScpTransfer": "scp", "FtpTransfer": "lftp", "WdtTransfer": "wdt"}
 HEAD = """\
 #!{python} -SE
 import hashlib, os, pathlib, shutil, signal, socket, sys, time
-signal.alarm(60)  # if the runner fails us
+signal.alarm(600)  # if the runner fails us
 told = pathlib.Path(os.environ["TELLTALE"])
 does = os.environ.get("FAKE", "")
 with (told / "environment").open("a") as kept:
@@ -54,7 +54,7 @@ def see():
         kept.write(chr(10).join(lines))
 def listen(port):
     if does == "never listens":
-        time.sleep(60)
+        time.sleep(600)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     serving = socket.create_server(("", int(port)))
     print("listening", flush=True)
@@ -74,7 +74,7 @@ def move(source, target):
         sys.exit("tool: write remote: No space left on device")
     if does == "hangs":
         (told / "moved").touch()
-        time.sleep(60)
+        time.sleep(600)
 """
 
 FAKES = {
@@ -359,7 +359,7 @@ def test_a_stand_in_says_so(ran: Ran) -> None:
         ("sshd dies", r"scp \(server\) on 127.0.0.1: ended before the client had, exit code 0"),
         ("sshd never listens", r"did not listen within 1 s"),
         ("sshd never listens", r"not started: no server on 127.0.0.1"),
-        ("scp hangs", r"still running after ([1-9]|[1-3][0-9])\.[0-9] s, killed"),
+        ("scp hangs", r"still running after [0-9]+\.[0-9] s, killed"),
         ("no room", r"not started: \S+ has \S+ GB free, needs 3\d+"),
         ("no scratch", r"not started: no scratch folder in /nowhere/at/all"),
     ],
@@ -426,17 +426,17 @@ def test_nothing_is_left_on_the_node(ran: Ran) -> None:
 
 
 def test_no_process_is_left(ran: Ran) -> None:
-    deadline = time.monotonic() + 10
-    while any(s.sweep.left_running() for s in ran.values()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert [name for name, s in ran.items() if s.sweep.left_running()] == []
+    def left() -> list[str]:
+        return [name for name, s in ran.items() if s.sweep.left_running()]
+
+    wait_until(lambda: not left(), "processes are left")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_agents_that_are_ended_leave_no_files(
     tmp_path: Path, fakes: Path, number: signal.Signals
 ) -> None:
-    scenario = Scenario("ScpTransfer", "hangs")
+    scenario = Scenario("ScpTransfer", "hangs", top={"run_limit_s": HANGS_S})
     scenario.start(tmp_path, fakes)
     try:
         # It writes on the other node itself, where nobody but it could end that.
@@ -445,8 +445,8 @@ def test_agents_that_are_ended_leave_no_files(
         for node in (SERVER, CLIENT):
             os.kill(scenario.sweep.agent(node), number)
         left = scenario.scratch.glob
-        wait_until(lambda: not list(left("railgauge-*")), "files are left", SOON_S)
-        wait_until(lambda: not scenario.sweep.left_running(), "processes are left", SOON_S)
+        wait_until(lambda: not list(left("railgauge-*")), "files are left")
+        wait_until(lambda: not scenario.sweep.left_running(), "processes are left")
     finally:
         scenario.sweep.kill()
 
@@ -478,7 +478,7 @@ def test_files_that_take_long_to_remove_are_removed(tmp_path: Path) -> None:
     programs = make_fakes(tmp_path / "bin")
     (programs / "rm").write_text(f'#!/bin/sh\nsleep {agent.STOP_S + 2}\nexec /bin/rm "$@"\n')
     (programs / "rm").chmod(0o755)
-    scenario = Scenario("ScpTransfer", "hangs")
+    scenario = Scenario("ScpTransfer", "hangs", top={"run_limit_s": HANGS_S})
     scenario.start(tmp_path, programs)
     try:
         # It writes on the other node itself, where nobody but it could end that.
@@ -486,7 +486,7 @@ def test_files_that_take_long_to_remove_are_removed(tmp_path: Path) -> None:
         assert len(list(scenario.scratch.glob("railgauge-*"))) == 2
         for node in (SERVER, CLIENT):
             os.kill(scenario.sweep.agent(node), signal.SIGTERM)
-        wait_until(lambda: not scenario.sweep.left_running(), "processes are left", 60)
+        wait_until(lambda: not scenario.sweep.left_running(), "processes are left")
         assert not list(scenario.scratch.glob("railgauge-*"))
     finally:
         scenario.sweep.kill()

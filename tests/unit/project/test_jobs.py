@@ -20,6 +20,7 @@ import pytest
 from railgauge import children, cli, paths
 from railgauge.tools import application, iperf2, nccl_tests, perftest, table
 from tests.unit.checks.test_golden import GOLDEN, Job, stored
+from tests.unit.node.sweeping import PATIENCE_S
 
 JOBS = paths.HOME / "jobs"
 HELP = Path(__file__).parents[2] / "data" / "help"
@@ -51,7 +52,7 @@ def run(script: str, folder: Path, *arguments: str, **env: str) -> subprocess.Co
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -509,7 +510,7 @@ def test_a_failed_tool_fails_the_script(script: str, tmp_path: Path) -> None:
 _VERDICTS = {0: "accept", 1: "reject", 2: "inconclusive"}
 
 #: Until a signal comes; bash hears one only between commands, or in `wait`.
-_HANG = "sleep 50 >/dev/null 2>&1 &\nwait"
+_HANG = "sleep 300 >/dev/null 2>&1 &\nwait"
 
 
 def checkout(folder: Path, *, code: int, verdict: str | None = None, then: str = "") -> None:
@@ -561,9 +562,9 @@ def test_an_exit_code_without_its_verdict_is_none(
 
 def test_a_session_that_hangs_is_interrupted_before_the_job_ends(tmp_path: Path) -> None:
     checkout(tmp_path, code=0, then=f"trap 'echo heard SIGINT; exit 2' INT\n{_HANG}")
-    # Ten minutes and some seconds from now, in which the script and its session begin.
-    end = str(int(time.time()) + 612)
-    answer = run("accept.sbatch", tmp_path, SYSTEM="lab", SLURM_JOB_END_TIME=end)
+    # Ten minutes and some seconds from now, in which the session begins.
+    program(tmp_path / "bin", "date", "#!/bin/sh\necho 1000\n")
+    answer = run("accept.sbatch", tmp_path, SYSTEM="lab", SLURM_JOB_END_TIME="1620")
     assert answer.returncode == 2, answer.stdout
     assert "heard SIGINT" in answer.stdout
 
@@ -586,7 +587,7 @@ def test_a_job_that_is_cancelled_waits_for_its_session(tmp_path: Path) -> None:
             break
     # As Slurm: every process of the job.
     os.killpg(job.pid, 15)
-    output, _ = job.communicate(timeout=30)
+    output, _ = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 2
     assert "cleaned up" in output
 
@@ -676,7 +677,7 @@ def test_slurms_signal_reaches_the_gate_which_is_waited_for(script: str, tmp_pat
     assert job.stdout is not None
     assert "ready\n" in iter(job.stdout.readline, "")
     job.send_signal(2)
-    job.communicate(timeout=30)
+    job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 1
 
 
