@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run, running
+from .conftest import Run, lab_beside, lab_command, running
 
 #: stress-ng, and the program that keeps it; not whoever looks for them.
 STRESSORS = "stress-n[g]|stressor[.]py"
@@ -28,3 +29,22 @@ def test_load_is_measured_as_times_no_load_and_none_of_it_is_left(
     assert [case["check"] for case in found["left_out"]] == ["ContentionTcp"]
     nodes = [node.name for node in cluster.in_use() if node.kind == "namespace"]
     assert {node: left for node in nodes if (left := running(cluster, node, STRESSORS))} == {}
+
+
+def test_a_tool_is_measured_far_from_its_nic_where_there_are_two_numa_nodes(
+    cluster: Lab, tmp_path: Path, railgauge: Run, verdict: Callable[[], Any]
+) -> None:
+    with lab_beside(cluster, tmp_path / "lab", "lab-numa") as lab:
+        answer = lab_command(lab, "up", "--system", "lab-numa")
+        assert answer.returncode == 0, answer.stdout
+        answer = railgauge(
+            *("accept", "--system", "lab-numa", "--", "-n", "ContentionTcp"),
+            RAILGAUGE_LAB_DIR=str(lab.folders.lab),
+        )
+        found = verdict()
+        assert {f["kind"] for f in found["findings"]} <= {"not-measured"}, answer.stdout
+        assert (found["left_out"], found["ratios"][0]["name"]) == ([], "TCP, vm, far over idle")
+        assert found["ratios"][0]["value"], answer.stdout
+        shown = railgauge("show", "latest", "n1", "--check", "ContentionTcp").stdout
+        for tool in (0, 1):
+            assert f"NIC on NUMA node 0, tool on [{tool}]" in shown, shown

@@ -70,12 +70,25 @@ class NodeGroup(Strict):
     cpus: int = pydantic.Field(ge=1)
     memory_mib: int = pydantic.Field(ge=64)
     gpus: int = pydantic.Field(ge=0, le=16)
+    #: Of VM nodes: CPUs and memory are parted among so many, and the rails in turn.
+    numa_nodes: int = pydantic.Field(default=1, ge=1, le=8)
 
     @pydantic.field_validator("names")
     @classmethod
     def _is_hostlist(cls, value: str) -> str:
         expand(value)
         return value
+
+    @pydantic.model_validator(mode="after")
+    def _numa_nodes_fit(self) -> NodeGroup:
+        if self.numa_nodes > 1 and self.kind != "vm":
+            raise ValueError("numa_nodes: of VM nodes only, the others have those of this machine")
+        if self.cpus % self.numa_nodes or self.memory_mib % self.numa_nodes:
+            raise ValueError(
+                f"{self.cpus} CPUs and {self.memory_mib} MiB, expected multiples of numa_nodes, "
+                f"{self.numa_nodes}"
+            )
+        return self
 
 
 class Blocks(Strict):
@@ -111,6 +124,7 @@ class Node(Strict):
     cpus: int
     memory_mib: int
     gpus: int
+    numa_nodes: int = 1
 
 
 class Switch(Strict):
@@ -212,6 +226,7 @@ class LabSpec(Strict):
                     cpus=group.cpus,
                     memory_mib=group.memory_mib,
                     gpus=group.gpus,
+                    numa_nodes=group.numa_nodes,
                 )
             )
         return nodes

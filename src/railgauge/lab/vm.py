@@ -176,6 +176,35 @@ def _environment(spec: LabSpec, node: Node) -> str:
     return f"rails=({' '.join(rail_interfaces(spec))})\ngpus={node.gpus}\n"
 
 
+def _port(interface: str) -> str:
+    return f"port-{interface}"
+
+
+def _numa(spec: LabSpec, node: Node) -> list[str]:
+    """QEMU's options for a machine of several NUMA nodes, each with its CPUs, memory and a PCI host
+    bridge (docs/pci_expander_bridge.txt of QEMU). Interfaces keep their order: eth0 is on the first
+    node, the rails are parted among all, the links of the bond are on the last.
+    """
+    count, rails = node.numa_nodes, rail_interfaces(spec)
+    options: list[str] = []
+    # A guest finds the bridge first that is added last.
+    for numa in reversed(range(count)):
+        first, last = (node.cpus * n // count for n in (numa, numa + 1))
+        options += [
+            *("-object", f"memory-backend-ram,id=memory{numa},size={node.memory_mib // count}M"),
+            *("-numa", f"node,nodeid={numa},cpus={first}-{last - 1},memdev=memory{numa}"),
+            *(
+                "-device",
+                f"pxb-pcie,id=bridge{numa},bus=pcie.0,numa_node={numa},bus_nr={32 * numa + 32}",
+            ),
+        ]
+    homes = {"eth0": 0, **{rail: number * count // len(rails) for number, rail in enumerate(rails)}}
+    for number, interface in enumerate(_interfaces(spec), start=1):
+        place = f"bus=bridge{homes.get(interface, count - 1)},chassis={number},slot={number}"
+        options += ["-device", f"pcie-root-port,id={_port(interface)},{place}"]
+    return options
+
+
 # ---- the kind ------------------------------------------------------------------------------
 
 
@@ -229,16 +258,22 @@ class VmNodes:
             *("-chardev", f"socket,id=agent,path={node.name}.agent,server=on,wait=off"),
             *("-device", "virtio-serial"),
             *("-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"),
-            *("-drive", f"if=virtio,format=raw,readonly=on,file={_word(rootfs.disk(image))}"),
+            *("-drive", f"if=none,id=root,format=raw,readonly=on,file={_word(rootfs.disk(image))}"),
+            *("-device", "virtio-blk-pci,drive=root,bus=pcie.0"),
         ]
         for number, folder in enumerate(shares(lab)):
             path = f"path={_word(folder)},mount_tag=share{number}"
             command += ["-virtfs", f"local,{path},security_model=none,multidevs=remap"]
+        # The devices before take a bus of these otherwise, on which they cannot be.
+        if node.numa_nodes > 1:
+            command += _numa(lab.spec, node)
         for number, interface in enumerate(_interfaces(lab.spec)):
             # LACP bonds only links whose speed it is told.
             speed = "speed=10000,duplex=full" if interface in bond_interfaces(lab.spec) else ""
             mac = f"mac={network.hardware_address(node.address, number)}"
-            options = ",".join(filter(None, [mac, f"host_mtu={lab.spec.network.mtu_bytes}", speed]))
+            slot = f"bus={_port(interface)}" if node.numa_nodes > 1 else ""
+            mtu = f"host_mtu={lab.spec.network.mtu_bytes}"
+            options = ",".join(filter(None, [mac, mtu, speed, slot]))
             command += [
                 "-netdev",
                 f"tap,id={interface},ifname={tap(node, interface)},script=no,downscript=no",

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from railgauge.node import processes, stressor
 from railgauge.node.calls import read_sysfs, start
 from railgauge.node.peer import Peer
-from railgauge.node.way import NoWay, cpus_of, folded
+from railgauge.node.way import NoWay, cpus_of, folded, of_device
 
 Facts = dict[str, Any]
 
@@ -114,7 +114,7 @@ def _numa_of_nic(facts: Facts) -> int | None:
     """The NUMA node of the NIC; None where the machine has one only, or does not say (-1)."""
     folders = [f"/sys/class/infiniband/{facts['device']}/device"] if "port" in facts else []
     folders += [f"/sys/class/net/{facts.get(name)}/device" for name in ("netdev", "device")]
-    number = next((text for one in folders if (text := read_sysfs(f"{one}/numa_node"))), "-1")
+    number = next((text for one in folders if (text := of_device(one, "numa_node"))), "-1")
     return None if int(number) < 0 else int(number)
 
 

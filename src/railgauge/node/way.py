@@ -86,9 +86,16 @@ def _near_cpus(facts: Facts, members: list[str]) -> str:
     folders = [f"/sys/class/net/{name}/device" for name in members]
     if "port" in facts:
         folders.insert(0, f"/sys/class/infiniband/{facts['device']}/device")
-    lists = [read_sysfs(f"{folder}/local_cpulist") for folder in folders]
+    lists = [of_device(folder, "local_cpulist") for folder in folders]
     near = cpus_of({"cpus": next((text for text in lists if text), "")})
     return folded(near & os.sched_getaffinity(0))
+
+
+def of_device(folder: str, name: str) -> str:
+    """A file of a device in sysfs, or where it has no such file that of its parent: a virtio device
+    lies below its PCI function, which has the place on the bus; "" where neither has it.
+    """
+    return read_sysfs(f"{folder}/{name}") or read_sysfs(f"{folder}/../{name}") or ""
 
 
 def cpus_of(facts: Facts) -> frozenset[int]:

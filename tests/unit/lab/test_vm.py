@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -225,6 +226,59 @@ def test_vm_has_the_processors_and_memory_of_its_node(lab: Lab) -> None:
     assert (after(argv, "-smp"), after(argv, "-m")) == (["2"], ["768"])
 
 
+def numa(lab: Lab, count: int, **fabric: Any) -> list[str]:
+    spec = described(**fabric)
+    lab.spec = spec
+    return vm.VmNodes()._command(lab, node(spec=spec).model_copy(update={"numa_nodes": count}))
+
+
+def test_a_vm_of_one_numa_node_has_what_qemu_gives_it(lab: Lab) -> None:
+    assert not {"-numa", "-object"} & set(command(lab))
+
+
+def test_a_vm_of_several_numa_nodes_has_cpus_memory_and_interfaces_of_each(lab: Lab) -> None:
+    argv = numa(lab, 2)
+    assert sorted(after(argv, "-numa")) == [
+        "node,nodeid=0,cpus=0-0,memdev=memory0",
+        "node,nodeid=1,cpus=1-1,memdev=memory1",
+    ]
+    assert {value.split(",")[2] for value in after(argv, "-object")} == {"size=384M"}
+    devices = after(argv, "-device")
+    # Seen in a guest: the bridge that is added last is found first.
+    bridges = [value.split(",") for value in devices if value.startswith("pxb-pcie")]
+    assert [(words[1], words[3]) for words in bridges] == [
+        ("id=bridge1", "numa_node=1"),
+        ("id=bridge0", "numa_node=0"),
+    ]
+    ports = [value.split(",")[1:3] for value in devices if value.startswith("pcie-root-port")]
+    assert ports == [
+        [f"id=port-eth{number}", f"bus=bridge{home}"] for number, home in enumerate((0, 0, 1, 1, 1))
+    ]
+    nics = [value for value in devices if value.startswith("virtio-net")]
+    assert all(f",bus=port-eth{number}" in nic for number, nic in enumerate(nics))
+
+
+def test_interfaces_of_several_numa_nodes_keep_their_order(lab: Lab) -> None:
+    rails = [f"10.77.{number}.0/24" for number in range(1, 5)]
+    devices = after(numa(lab, 2, rail_subnets=rails, bond=None), "-device")
+    homes = [value.split(",")[2] for value in devices if value.startswith("pcie-root-port")]
+    assert homes == [f"bus=bridge{home}" for home in (0, 0, 0, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("group", "why"),
+    [
+        ({"kind": "namespace", "cpus": 4}, "of VM nodes only"),
+        ({"cpus": 3}, "3 CPUs and 768 MiB, expected multiples of numa_nodes, 2"),
+        ({"memory_mib": 767}, "2 CPUs and 767 MiB, expected multiples"),
+    ],
+)
+def test_numa_nodes_that_do_not_fit_are_refused(group: dict[str, Any], why: str) -> None:
+    nodes = [{**DESCRIPTION["nodes"][1], "numa_nodes": 2, **group}]
+    with pytest.raises(pydantic.ValidationError, match=why):
+        LabSpec.model_validate({**DESCRIPTION, "nodes": nodes})
+
+
 def test_vm_has_a_device_for_every_interface_with_its_own_hardware_address(lab: Lab) -> None:
     devices = [value for value in after(command(lab), "-device") if value.startswith("virtio-net")]
     macs = {option for value in devices for option in value.split(",") if option[:4] == "mac="}
@@ -254,7 +308,8 @@ def test_every_network_is_a_tap_that_is_there_already(lab: Lab) -> None:
 def test_root_is_a_disk_that_nobody_writes_and_folders_are_shared(lab: Lab, tmp_path: Path) -> None:
     (drive,) = after(command(lab), "-drive")
     disk = f"file={tmp_path}/image/boot/root.erofs"
-    assert drive.split(",") == ["if=virtio", "format=raw", "readonly=on", disk]
+    assert drive.split(",") == ["if=none", "id=root", "format=raw", "readonly=on", disk]
+    assert "virtio-blk-pci,drive=root,bus=pcie.0" in after(command(lab), "-device")
     shares = [value.split(",")[1:3] for value in after(command(lab), "-virtfs")]
     assert shares == [
         [f"path={lab.folders.run}", "mount_tag=share0"],

@@ -720,6 +720,15 @@ def test_the_cpus_of_the_rdma_device_come_first(monkeypatch: pytest.MonkeyPatch)
     assert near(monkeypatch, files, set(range(8)), {"device": "eth0"}) == "0-3"
 
 
+def test_the_cpus_of_a_virtio_device_are_those_of_its_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parent = NIC.replace("device/", "device/../")
+    assert near(monkeypatch, {parent: "2-3"}, set(range(4)), {"device": "eth0"}) == "2-3"
+    # What a function is below says nothing of it where it speaks for itself.
+    assert near(monkeypatch, {NIC: "0", parent: "1"}, {0, 1}, {"device": "eth0"}) == "0"
+
+
 def test_only_cpus_that_the_job_has_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert near(monkeypatch, {NIC: "0-7,16-23"}, {2, 3, 4, 16}, {"device": "eth0"}) == "2-4,16"
     assert near(monkeypatch, {NIC: "0-7"}, {8, 9}, {"device": "eth0"}) == ""
