@@ -15,7 +15,7 @@ import pytest
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 
-from .conftest import CHECKS, Run, area_of, run_command
+from .conftest import CHECKS, PATIENCE_S, Run, area_of, run_command
 
 FOOLING = CHECKS / "fooling.py"
 
@@ -47,7 +47,7 @@ def session(area: Path, names: list[str], *options: str) -> tuple[int, str]:
         [str(paths.HOME / "bin/reframe"), "-c", str(FOOLING), "-n", pattern, "-r", *options],
         area,
         {"RAILGAUGE_REFERENCES": str(references)},
-        560,
+        PATIENCE_S,
     )
     return answer.returncode, answer.stdout
 

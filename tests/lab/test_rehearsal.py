@@ -71,7 +71,7 @@ def of_one_pair(cluster: Lab) -> Iterator[tuple[Path, str]]:
 
         def run(*words: str) -> subprocess.CompletedProcess[str]:
             command = [str(paths.HOME / "bin/railgauge"), *words]
-            return run_command(command, area, {"NCCL_TOPO_TOKEN": TOKEN}, 560)
+            return run_command(command, area, {"NCCL_TOPO_TOKEN": TOKEN}, PATIENCE_S)
 
         _, output = rehearse(run, "dgx-spark", "default")
         yield area, output
