@@ -437,9 +437,16 @@ MUTANTS = [
     Mutant(
         "what its host stood still is time of a tool",
         "src/railgauge/node/calls.py",
-        "        if late_s > LATE_S:\n            # Others",
+        "        if late_s > LATE_S and left_s:\n            # Others",
         "        if False:\n            # Others",
         "tests/unit/node/test_calls.py -k stood_still",
+    ),
+    Mutant(
+        "a host that stands still again and again never comes to a limit",
+        "src/railgauge/node/calls.py",
+        "put_off_s, moment_s = now + moment_s - deadline, 0.0",
+        "put_off_s = now + moment_s - deadline",
+        "tests/unit/node/test_calls.py -k again_and_again",
     ),
     Mutant(
         "what the conductor's host stood still is time of an agent's answer",
@@ -1397,8 +1404,8 @@ MUTANTS = [
     Mutant(
         "a job of a patrol that has just begun gives its nodes back",
         "src/railgauge/slurm/jobs.py",
-        '    if state == "PENDING":\n        if refused is not None:\n',
-        "    if state:\n        if refused is not None:\n",
+        "    if waits(job_id):\n        if refused is not None:\n",
+        "    if True:\n        if refused is not None:\n",
         "tests/unit/slurm/test_waiting.py -k keeps_all_of_them",
     ),
     Mutant(
@@ -2375,9 +2382,37 @@ MUTANTS = [
     Mutant(
         "a restarted controller costs a job that waits its nodes",
         "src/railgauge/checks/queue.py",
-        "if node.given_up or now - self._silent_since[name] > slurm_nodes.REGISTERED_S",
+        "if node.given_up or now - self._silent[name][0] > slurm_nodes.REGISTERED_S",
         "if True",
         "tests/unit/slurm/test_waiting.py -k silent_since_just_now",
+    ),
+    Mutant(
+        "a node is silent since a look of an hour ago",
+        "src/railgauge/checks/queue.py",
+        "since if now - last <= _SEEN_S else now",
+        "since",
+        "tests/unit/slurm/test_waiting.py -k long_ago",
+    ),
+    Mutant(
+        "a node that was given up for a moment is rejected",
+        "src/railgauge/checks/queue.py",
+        "            failures[node] = dataclasses.replace(",
+        "            dataclasses.replace(",
+        "tests/unit/slurm/test_waiting.py -k for_a_moment_is_not_accused",
+    ),
+    Mutant(
+        "a job stays held where the controller goes for a moment",
+        "src/railgauge/checks/queue.py",
+        "            self._release(job)\n            if self._looks",
+        "            if self._looks",
+        "tests/unit/slurm/test_waiting.py -k answers_again",
+    ),
+    Mutant(
+        "a node that a job needs is hidden behind the hold of the job",
+        "src/railgauge/checks/queue.py",
+        "                return not slurm_jobs.waits(job.jobid)\n",
+        "                slurm_jobs.hold(job.jobid)\n                return False\n",
+        "tests/unit/slurm/test_waiting.py -k is_named",
     ),
     _sweep(
         "a node that died while its job waited is taken for somebody else's",

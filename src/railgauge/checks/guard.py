@@ -265,7 +265,7 @@ def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
             for jobid, whys in reasons.items()
             if jobid in pending
             and not all(queue.session.ends_by_itself(pending[jobid], why) for why in whys)
-            and not queue.session.goes_on(pending[jobid])
+            and not queue.session.goes_on(pending[jobid], whys)
         }
         if blocked:
             original(self, jobs, blocked)

@@ -41,8 +41,12 @@ _IDLE_S = 2.0
 _AGAIN_S = 60.0
 #: The interval at which the nodes that run batch scripts must answer.
 _HOSTS_S = 5.0
-#: The same for the nodes of jobs that wait.
-_NODES_S = 10.0
+#: The same for the nodes of jobs that wait, and so much more for each of them, as Slurm is asked
+#: for all: every 50 s for 4,000.
+_NODES_S, _EACH_S = 10.0, 0.01
+#: The longest time between two looks at a node that does not answer that are of one silence: of
+#: thousands of nodes they are 50 s apart.
+_SEEN_S = 100.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,13 +81,15 @@ class Queue:
         #: job -> the node that runs its batch script
         self._hosts: dict[str, str] = {}
         self._hosts_looked_at = 0.0
-        #: node -> since when it does not answer
-        self._silent_since: dict[str, float] = {}
+        #: node -> since when it does not answer, and when that was last seen
+        self._silent: dict[str, tuple[float, float]] = {}
         self._lost_hosts: dict[str, SlurmNode] = {}
         #: job -> when its nodes were last looked at, while it waited
         self._nodes_looked_at: dict[str, float] = {}
         #: name of a job -> node -> why the job goes on without it
         self._left_out: dict[str, dict[str, Failure]] = {}
+        #: jobs that this session holds, and has not let go again
+        self._held_jobs: set[str] = set()
 
     def begin(self, cases: Sequence[Any]) -> None:
         """Look for obstacles to all that the session needs, before it waits for any of it."""
@@ -109,6 +115,8 @@ class Queue:
         place = _Place(client.option("partition", "p", options), frozenset(nodes))
         self._our_reservations.add(client.option("reservation", "", options))
         self._places[job.name] = place
+        # That was another run of the case.
+        self._left_out.pop(job.name, None)
         # What was in the way may be gone since.
         if place.partition in self._blocked_partitions:
             obstacle = self._partition_obstacle(place.partition)
@@ -134,23 +142,28 @@ class Queue:
 
     def left_out(self, name: str) -> dict[str, Failure]:
         """Node -> why the job of that name has gone on without it, though it was submitted for it
-        too.
+        too. One that did not answer Slurm, and does by now, is accused of nothing.
         """
-        return self._left_out.get(name, {})
+        failures = dict(self._left_out.get(name, {}))
+        silent = [node for node, failure in failures.items() if failure.kind == UNAVAILABLE]
+        for node in set(silent) - set(slurm_nodes.dead(silent) if silent else ()):
+            message = f"not measured: {node} did not answer Slurm, for a while"
+            failures[node] = dataclasses.replace(failures[node], kind=DISTURBED, message=message)
+        return failures
 
-    def goes_on(self, job: Any) -> bool:
-        """Let a job that waits go on without those of its nodes on which none starts by now; False
-        where it has none of these, or cannot do without them.
+    def goes_on(self, job: Any, reasons: Collection[str] = (NOT_AVAILABLE,)) -> bool:
+        """Let a job that waits for one of these reasons go on without those of its nodes on which
+        none starts by now; False where it has none of these, or cannot do without them.
         """
+        if job.is_cancelling or not any(why.startswith(NOT_AVAILABLE) for why in reasons):
+            return False
         nodes = self._place(job).nodes
         out = self._without(nodes) if job.name in self.may_shrink else {}
         if not out or len(nodes - out.keys()) < _FEWEST:
             return False
-        if self._goes_on_without(job, out):
-            return True
-        with contextlib.suppress(EnvironmentProblem):
-            slurm_jobs.release(job.jobid)
-        return False
+        went_on = self._goes_on_without(job, out)
+        self._release(job)
+        return went_on
 
     def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
         """Say once what the pending jobs wait for. Cancel those that wait in vain, and those whose
@@ -162,6 +175,7 @@ class Queue:
             if job.is_cancelling:
                 self._explain(job)
                 continue
+            self._release(job)
             if self._looks_at_nodes_of(job, now) and self.goes_on(job):
                 continue
             asked_at = self._asked_at.get(job.jobid)
@@ -176,9 +190,10 @@ class Queue:
             self._say(f"job {job.jobid} on {self._where(job)}: {obstacle.why}", obstacle.why)
             out = self._without(self._place(job).nodes) if obstacle.standing or idle_only() else {}
             if out and self._goes_on_without(job, out):
+                self._release(job)
                 continue
             if obstacle.standing or out:
-                self.give_up(job)
+                self.give_up(job, obstacle)
                 scheduler.cancel(job)
 
     def lost_host(self, job_id: str | None) -> Failure | None:
@@ -226,9 +241,9 @@ class Queue:
         held = self._node_obstacles(sorted(self._place(job).nodes))
         return bool(held) and all(obstacle.job for obstacle in held.values())
 
-    def give_up(self, job: Any) -> None:
+    def give_up(self, job: Any, obstacle: Obstacle | None = None) -> None:
         """End the wait of a job, and of every other with the same obstacle."""
-        obstacle = self._obstacle(job)
+        obstacle = obstacle or self._obstacle(job)
         why = f": {obstacle.why}" if obstacle else ""
         # A standing reason has no duration in it, so that several cases have the same one.
         waited = f"waited {time.time() - job.submit_time:.0f} s for its nodes"
@@ -269,7 +284,7 @@ class Queue:
             reason = waiting.of_pending([job.jobid]).get(job.jobid, "")
         except EnvironmentProblem as error:
             return Obstacle(f"{_SLURM_SAYS}{error.message}", standing=False)
-        if not reason:
+        if not reason or job.jobid in self._held_jobs:
             return None
         # For a job with several nodes Slurm says only that some are down, drained or reserved.
         if "DOWN" in reason and (dead := slurm_nodes.dead(place.nodes)):
@@ -282,7 +297,8 @@ class Queue:
     def _looks_at_nodes_of(self, job: Any, now: float) -> bool:
         """Whether the nodes of a job that waits are to be looked at now."""
         looked_at = self._nodes_looked_at.setdefault(job.jobid, job.submit_time)
-        if job.state != "PENDING" or now < looked_at + _NODES_S:
+        interval_s = _NODES_S + _EACH_S * len(self._place(job).nodes)
+        if job.state != "PENDING" or now < looked_at + interval_s:
             return False
         self._nodes_looked_at[job.jobid] = now
         return True
@@ -312,34 +328,42 @@ class Queue:
         """
         now = time.monotonic()
         for node in nodes:
+            # What was between two looks that are far apart, nobody knows.
+            since, last = self._silent.pop(node, (now, now))
             if node in silent:
-                self._silent_since.setdefault(node, now)
-            else:
-                self._silent_since.pop(node, None)
+                self._silent[node] = (since if now - last <= _SEEN_S else now, now)
         return sorted(
             name
             for name, node in silent.items()
-            if node.given_up or now - self._silent_since[name] > slurm_nodes.REGISTERED_S
+            if node.given_up or now - self._silent[name][0] > slurm_nodes.REGISTERED_S
         )
 
     def _goes_on_without(self, job: Any, out: Mapping[str, Failure]) -> bool:
         """Whether a job has begun meanwhile with all of its nodes, or could be shrunk to those that
-        are not `out`, of which two at least are left.
+        are not `out`, of which two at least are left. It is to be released afterwards.
         """
         place = self._place(job)
         left = place.nodes - out.keys()
         try:
-            if not slurm_jobs.hold(job.jobid):
-                return True
             if job.name not in self.may_shrink or len(left) < _FEWEST:
-                return False
+                return not slurm_jobs.waits(job.jobid)
+            self._held_jobs.add(job.jobid)
+            if not slurm_jobs.hold(job.jobid):
+                self._held_jobs.discard(job.jobid)
+                return True
             slurm_jobs.shrink(job.jobid, left)
-            self._places[job.name] = _Place(place.partition, left)
-            self._left_out[job.name] = {**self.left_out(job.name), **out}
-            slurm_jobs.release(job.jobid)
         except EnvironmentProblem:
             return False
+        self._places[job.name] = _Place(place.partition, left)
+        self._left_out[job.name] = {**self._left_out.get(job.name, {}), **out}
         return True
+
+    def _release(self, job: Any) -> None:
+        """Let go of a job that this session holds; where Slurm does not answer, at a later look."""
+        if job.jobid in self._held_jobs:
+            with contextlib.suppress(EnvironmentProblem):
+                slurm_jobs.release(job.jobid)
+                self._held_jobs.discard(job.jobid)
 
     def _place(self, job: Any) -> _Place:
         return self._places.get(job.name, _Place("", frozenset()))

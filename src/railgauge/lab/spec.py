@@ -71,7 +71,7 @@ class NodeGroup(Strict):
     memory_mib: int = pydantic.Field(ge=64)
     gpus: int = pydantic.Field(ge=0, le=16)
     #: Of VM nodes: CPUs and memory are parted among so many, and the rails in turn.
-    numa_nodes: int = pydantic.Field(default=1, ge=1, le=8)
+    numa_nodes: int = pydantic.Field(default=1, ge=1, le=4)
 
     @pydantic.field_validator("names")
     @classmethod

@@ -351,7 +351,7 @@ def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> float:
     for file in (*files, *(call._pidfd for call in watched if call._pidfd is not None)):
         ready.register(file, select.POLLIN)
     blind = any(call._pidfd is None for call in watched)
-    deadline, put_off_s = time.monotonic() + limit_s, 0.0
+    deadline, put_off_s, moment_s = time.monotonic() + limit_s, 0.0, LATE_S
     while True:
         began = time.monotonic()
         left_s = max(deadline + put_off_s - began, 0)
@@ -360,9 +360,11 @@ def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> float:
         step_s = min(left_s, LOOK_S if blind else _STEP_S)
         heard, now = ready.poll(1000 * step_s), time.monotonic()
         late_s = now - began - step_s
-        if late_s > LATE_S:
-            # Others need a moment to go on, too.
-            put_off_s = max(put_off_s + late_s, now + LATE_S - deadline)
+        if late_s > LATE_S and left_s:
+            # Others need a moment to go on, too. Only once: a host may stand still again and again.
+            put_off_s += late_s
+            if now + moment_s > deadline + put_off_s:
+                put_off_s, moment_s = now + moment_s - deadline, 0.0
         elif step_s == left_s:
             return put_off_s
         if heard or any(call.ended for call in watched):

@@ -121,6 +121,12 @@ def batch_hosts(job_ids: Collection[str]) -> dict[str, str]:
     return {job: host for job, _, host in hosts if host not in ("", "n/a")}
 
 
+def waits(job_id: str) -> bool:
+    """Whether a job has not begun yet, nor ended; SlurmProblem where Slurm does not answer."""
+    state = client.output("squeue", "--noheader", f"--jobs={job_id}", "--format=%T")
+    return state.strip() == "PENDING"
+
+
 def hold(job_id: str) -> bool:
     """Keep a job that waits from beginning, until `release`; False where it has begun meanwhile, or
     ended. SlurmProblem where Slurm does not answer, or refuses it.
@@ -134,8 +140,7 @@ def hold(job_id: str) -> bool:
         client.output("scontrol", "uhold", job_id)
     except SlurmProblem as error:
         refused = error
-    state = client.output("squeue", "--noheader", f"--jobs={job_id}", "--format=%T").strip()
-    if state == "PENDING":
+    if waits(job_id):
         if refused is not None:
             raise refused
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import time
@@ -59,6 +60,36 @@ def test_what_its_host_stood_still_is_no_time_of_a_tool(monkeypatch: pytest.Monk
     monkeypatch.setattr(calls.select, "poll", Poll)
     call.wait(100)
     assert (call.exit_code, call.note) == (0, "")
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_a_host_that_stands_still_again_and_again_puts_no_limit_off_for_ever(
+    monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    now_s, waits = [0.0], itertools.count(1)
+
+    class Poll:
+        """Each n-th wait takes a little more than it takes to be late."""
+
+        def register(self, *_: object) -> None: ...
+
+        def poll(self, milliseconds: float) -> list[Any]:
+            number = next(waits)
+            assert number < 1000
+            now_s[0] += milliseconds / 1000 + (0 if number % every else calls.LATE_S + 0.05)
+            return []
+
+    call = calls.Call("client", ["sleep", "60"])
+    try:
+        monkeypatch.setattr(calls.time, "monotonic", lambda: now_s[0])
+        monkeypatch.setattr(calls.select, "poll", Poll)
+        put_off_s = calls.wait_for_any([call], 10)
+    finally:
+        monkeypatch.undo()
+        call.kill("no longer needed")
+    # What it ran in all is its limit, and a moment.
+    assert 10 <= now_s[0] - put_off_s <= 10 + 2 * calls.LATE_S
+    assert put_off_s >= 6
 
 
 # ---- signals ----

@@ -26,8 +26,9 @@ class Controller:
         self.jobs = ""
         self.reservations = ""
         self.reason = "Resources"
-        #: of the job that waits
+        #: of the job that waits; held ones say so
         self.state = "PENDING"
+        self.held = False
         self.asked: list[str] = []
         monkeypatch.setattr(client, "output", self.ask)
         monkeypatch.setattr(slurm_nodes, "show", self.show)
@@ -37,11 +38,13 @@ class Controller:
         if words[:3] == ("scontrol", "show", "partition"):
             return f"PartitionName=ns AllowGroups=ALL State={self.partition} TotalNodes=4\n"
         if words[0] == "scontrol":
+            self.held = (self.held or words[1] == "uhold") and words[1] != "release"
             return self.reservations
         if "--format=%T" in words:
             return f"{self.state}\n"
         pending = [word.removeprefix("--jobs=").split(",") for word in words if "--jobs=" in word]
-        return "".join(f"{j}|{self.reason}\n" for j in pending[0]) if pending else self.jobs
+        reason = "JobHeldUser" if self.held else self.reason
+        return "".join(f"{j}|{reason}\n" for j in pending[0]) if pending else self.jobs
 
     def show(self, names: Any) -> dict[str, SlurmNode]:
         self.asked.append("nodes")
@@ -532,7 +535,7 @@ def test_a_job_that_begins_as_its_nodes_are_looked_at_keeps_all_of_them(
     assert (orders(controller), session.cancelled) == ([SHRUNK[0], SHRUNK[2]], [])
 
 
-@pytest.mark.parametrize("refused", ORDERS)
+@pytest.mark.parametrize("refused", ORDERS[:2])
 def test_a_job_that_slurm_does_not_let_go_of_a_node_is_given_up(
     controller: Controller,
     session: Session,
@@ -595,7 +598,7 @@ def of_four(controller: Controller, session: Session, monkeypatch: pytest.Monkey
         "silent",
         lambda names: {n: s for n, s in controller.show(names).items() if not s.answers},
     )
-    monkeypatch.setattr(slurm_nodes, "dead", lambda nodes: [])
+    monkeypatch.setattr(slurm_nodes, "dead", lambda nodes: [*slurm_nodes.silent(nodes)])
     waiter = session.submitted_on(job(waited_s=11), "n1", "n2", "n3", "n4")
     session.may_shrink.add(waiter.name)
     return waiter
@@ -642,6 +645,100 @@ def test_a_silence_that_ended_between_is_counted_anew(
         controller.flags["n4"] = flags
         session.look_at(session, [of_four])
     assert orders(controller) == []
+
+
+def test_nodes_that_are_given_up_one_after_the_other_are_both_left_out(
+    controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for node in ("n4", "n3"):
+        controller.flags[node] = {"DOWN", "NOT_RESPONDING"}
+        session.look_at(session, [of_four])
+        seconds_later(monkeypatch, 11)
+    assert orders(controller) == 2 * SHRUNK
+    assert set(session.left_out(of_four.name)) == {"n3", "n4"}
+
+
+def test_a_silence_long_ago_is_none_of_now(
+    controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has looked between: the job began, and another waits an hour later."""
+    controller.flags["n4"] = {"IDLE", "NOT_RESPONDING"}
+    session.look_at(session, [of_four])
+    seconds_later(monkeypatch, 3600)
+    session.look_at(session, [of_four])
+    assert (orders(controller), session.left_out(of_four.name)) == ([], {})
+
+
+def test_a_node_that_was_given_up_for_a_moment_is_not_accused(
+    controller: Controller, session: Session, of_four: Any
+) -> None:
+    """As where the controller stood still: the job has gone on without it all the same."""
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    session.look_at(session, [of_four])
+    controller.flags["n4"] = {"IDLE"}
+    (failure,) = session.left_out(of_four.name).values()
+    assert (failure.kind, failure.nodes) == (DISTURBED, ("n4",))
+    assert "for a while" in failure.message
+
+
+def test_what_one_run_of_a_case_went_on_without_is_nothing_to_the_next(
+    controller: Controller, session: Session, of_four: Any
+) -> None:
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    session.look_at(session, [of_four])
+    session.submitted_on(of_four, "n1", "n2", "n3", "n4")
+    assert session.left_out(of_four.name) == {}
+
+
+def test_a_job_that_runs_is_not_held(
+    controller: Controller, session: Session, of_four: Any
+) -> None:
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    of_four.state = "RUNNING"
+    session.look_at(session, [of_four])
+    assert orders(controller) == []
+
+
+@pytest.mark.parametrize("silent", ["squeue", "update", "release"])
+def test_a_job_that_is_held_is_released_once_the_controller_answers_again(
+    controller: Controller,
+    session: Session,
+    of_four: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    silent: str,
+) -> None:
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    gone = False
+
+    def ask(*words: str) -> str:
+        nonlocal gone
+        gone = gone or (controller.held and silent in words)
+        if gone:
+            raise EnvironmentProblem("Unable to contact slurm controller")
+        return controller.ask(*words)
+
+    monkeypatch.setattr(client, "output", ask)
+    session.look_at(session, [of_four])
+    assert controller.held and gone
+    monkeypatch.setattr(client, "output", controller.ask)
+    session.look_at(session, [of_four])
+    assert (controller.held, session.cancelled) == (False, [])
+
+
+@pytest.mark.parametrize("fewest", [True, False], ids=["one-left", "cannot"])
+def test_a_node_that_a_job_needs_and_is_given_up_is_named(
+    controller: Controller, session: Session, of_four: Any, fewest: bool
+) -> None:
+    """By this reason the verdict knows the node. A hold would be the reason then."""
+    controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
+    controller.reason = "Nodes required for job are DOWN, DRAINED or reserved"
+    if fewest:
+        session.submitted_on(of_four, "n1", "n4")
+    else:
+        session.may_shrink.clear()
+    session.look_at(session, [of_four])
+    assert (session.cancelled, controller.held) == (["7"], False)
+    assert "ReqNodeNotAvail, UnavailableNodes:n4" in str(of_four._exception)
 
 
 def test_a_job_that_slurm_does_not_shrink_waits_on(
