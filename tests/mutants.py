@@ -2756,6 +2756,13 @@ MUTANTS = [
         "tests/unit/node/test_retest.py -k while_the_transfer_was_under_way",
     ),
     Mutant(
+        "a stream that crawls is hidden by the others, which fill the link as long as they last",
+        "src/railgauge/node/retest.py",
+        "_CRAWLING = 1.5",
+        "_CRAWLING = 15",
+        "tests/unit/node/test_retest.py -k crawls",
+    ),
+    Mutant(
         "the idle end of a run is part of its steady rate",
         "src/railgauge/node/counters.py",
         "if step[0] > most * IDLE_SHARE]",

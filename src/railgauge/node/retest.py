@@ -55,6 +55,11 @@ _SAME = 0.99
 #: Times that differ by less may be the same: each begins and ends within a period.
 _SHORT_S = 2.5 * PERIOD_S
 
+#: A client that takes so many times what usual ones do has a stream that crawls, too slow to be
+#: traffic that is under way: of several streams those of one bad uplink, while the others fill the
+#: link as long as they last.
+_CRAWLING = 1.5
+
 
 class Met(NamedTuple):
     """Two nodes that were measured with each other, as at the place `like` of the list; `good` is
@@ -132,7 +137,8 @@ def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
     It is the rate while traffic was under way, by the slower side, as the sender counts what it
     sends again. Who sent for a shorter time than the others, as a link came late or went early,
     has no more for that. Where not all places were sampled for long enough, it is for all of them
-    what arrived, over the whole time of the client.
+    what arrived, over the whole time of the client; and so it is of a client that took far longer
+    than the others.
     """
     slower = {
         place: min(known, key=operator.attrgetter("steady_gbits"))
@@ -143,8 +149,12 @@ def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
         return {place: _arrived(sides) for place, sides in places.items()}
     known_s = [side.moving_s for side in slower.values() if side.moving_s]
     usual_s = statistics.median(known_s) if known_s else 0.0
+    calls_s = [sides["client"].seconds for sides in places.values()]
+    longest_s = _CRAWLING * statistics.median(calls_s) if calls_s else 0.0
     return {
-        place: (side.steady_gbits or 0.0)
+        place: _arrived(places[place])
+        if places[place]["client"].seconds > longest_s
+        else (side.steady_gbits or 0.0)
         * (side.moving_s / usual_s if 0 < side.moving_s < usual_s - _SHORT_S else 1.0)
         for place, side in slower.items()
     }

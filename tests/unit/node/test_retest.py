@@ -537,3 +537,18 @@ def test_since_then_half_of_the_change_where_that_is_no_noise(
     shares: list[float | None], expected: float
 ) -> None:
     assert bound_since([*shares, None], 0.02) == pytest.approx(expected)
+
+
+def test_a_stream_that_crawls_is_seen_by_the_time_that_its_client_takes() -> None:
+    """Seen on leaves with one bad uplink: three of four streams filled the link for 3 s, the fourth
+    crawled for as long again, and steadily went what is usual.
+    """
+    usual = {"client": Carried(0.096, 0.098, 3.5, 3.5), "server": Carried(0.09, 0.098, 3.5, 3.7)}
+    late = {**usual, "client": Carried(0.094, 0.098, 3.5, 3.9)}
+    crawling = {
+        "client": Carried(0.055, 0.098, 3.5, 6.06),
+        "server": Carried(0.034, 0.097, 3.3, 9.7),
+    }
+    found = rates({**dict.fromkeys(range(5), usual), 8: late, 9: crawling})
+    assert {found[number] for number in (0, 8)} == {0.098}
+    assert found[9] == pytest.approx(0.0544, abs=1e-3)
