@@ -467,9 +467,8 @@ def test_the_conductors_node_alone_is_accused_where_it_went(
     assert set(passed(check)) == {FIRST, THIRD, FOURTH}
 
 
-def test_a_node_that_the_job_did_not_get_is_somebody_elses_at_each_of_its_places(
-    check: Any,
-) -> None:
+def judge_without_n2(check: Any) -> None:
+    """Where Slurm gave its job all nodes but n2."""
     left = good(check)
     left.lost = {"n2": raw.NOT_OURS}
     for place in (FIRST, SECOND):
@@ -477,6 +476,12 @@ def test_a_node_that_the_job_did_not_get_is_somebody_elses_at_each_of_its_places
         left.outcomes[place] = ("lost", f"n2: {raw.NOT_OURS}")
     left.write(check)
     jobs.judge(check)
+
+
+def test_a_node_that_the_job_did_not_get_is_somebody_elses_at_each_of_its_places(
+    check: Any,
+) -> None:
+    judge_without_n2(check)
     assert bad(check) == {FIRST: [TAKEN], SECOND: [TAKEN]}
     assert set(passed(check)) == {THIRD, FOURTH} and not record(check).not_run
 
@@ -486,13 +491,7 @@ def test_a_node_that_its_job_was_made_to_do_without_fails_as_the_queue_says(
 ) -> None:
     silent = Failure(UNAVAILABLE, "n2 does not answer Slurm", ("n2",))
     monkeypatch.setattr(queue.session, "left_out", {check.job.name: {"n2": silent}}.get)
-    left = good(check)
-    left.lost = {"n2": raw.NOT_OURS}
-    for place in (FIRST, SECOND):
-        del left.sides[place]
-        left.outcomes[place] = ("lost", f"n2: {raw.NOT_OURS}")
-    left.write(check)
-    jobs.judge(check)
+    judge_without_n2(check)
     assert bad(check) == {FIRST: [UNAVAILABLE], SECOND: [UNAVAILABLE]}
     assert set(passed(check)) == {THIRD, FOURTH}
 
