@@ -151,13 +151,13 @@ def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
     usual_s = statistics.median(known_s) if known_s else 0.0
     calls_s = [sides["client"].seconds for sides in places.values()]
     longest_s = _CRAWLING * statistics.median(calls_s) if calls_s else 0.0
-    return {
-        place: _arrived(places[place])
-        if places[place]["client"].seconds > longest_s
-        else (side.steady_gbits or 0.0)
+    steady = {
+        place: (side.steady_gbits or 0.0)
         * (side.moving_s / usual_s if 0 < side.moving_s < usual_s - _SHORT_S else 1.0)
         for place, side in slower.items()
     }
+    late = {p: _arrived(of) for p, of in places.items() if of["client"].seconds > longest_s}
+    return {**steady, **late}
 
 
 def _arrived(sides: Mapping[str, Carried]) -> float:
