@@ -46,6 +46,7 @@ _FOUR_LEAVES = "n[1-4,9-12,17-20,25-28]"
 _THREE_LEAVES = "n[1-4,9-12,17-20]"
 
 _COVER = ("--schedule", "cover")
+_TO_TELL_LOAD = ("--locate-rounds", "10")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Drill:
     """Faults as `railgauge lab fault` takes them, the nodes that are measured, and who is at fault:
     node names, `leaf1`, or of two nodes that nobody can tell apart their pair. `lossy_port` is a
     VM's interface of which the switch loses one packet in twenty, where the node cannot see it.
+    `gives_way` is the node that is of the lowest class on its leaf, and from which rate (Gb/s) on.
     `uplink` is the one that must be named where its leaf is guilty: by the switches' counters, and
     without them no further than to the leaf. A spine is named by these counters alone.
     """
@@ -64,6 +66,7 @@ class Drill:
     checks: tuple[str, ...] = ("Iperf2Pair",)
     system: str = "lab32"
     lossy_port: str = ""
+    gives_way: tuple[str, float] | None = None
     uplink: str = ""
 
 
@@ -104,6 +107,8 @@ DRILLS = {
         _COVER,
         uplink="leaf1:spine2",
     ),
+    "quiet": Drill(("rate n2 0.03",), frozenset({"n2"}), options=_TO_TELL_LOAD),
+    "load": Drill((), frozenset({"load n2"}), options=_TO_TELL_LOAD, gives_way=("n2", 0.125)),
     "flap": Drill(("flap n5",), frozenset({"n5"})),
     "off": Drill(("off n3",), frozenset({"n3"})),
     "mtu": Drill(("mtu n6 1500",), frozenset({"n6"})),
@@ -138,7 +143,7 @@ def accept(area: Path, drill: Drill) -> dict[str, Any]:
 
 def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
     """The nodes that are named, or have a rail that is, the leaves that are, or have an uplink that
-    is, and pairs.
+    is, pairs, and `load n2`, who is slow for the load alone.
     """
     found = set()
     for suspect in suspects:
@@ -148,6 +153,8 @@ def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
             found.add(suspect["name"].partition(":")[0])
         elif suspect["kind"] == "pair":
             found.add(suspect["name"])
+        elif suspect["kind"] == "load":
+            found.add(f"load {suspect['name']}")
     return found
 
 
@@ -197,6 +204,8 @@ def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
             node, _, interface = drill.lossy_port.partition(":")
             port = vm.tap(lab.node(node), interface)
             in_place.enter_context(drills_links.port_loss(lab, port, 50))
+        if drill.gives_way:
+            in_place.enter_context(drills_links.gives_way(lab, *drill.gives_way))
         began = time.monotonic()
         verdict = accept(area, drill)
         seconds = time.monotonic() - began

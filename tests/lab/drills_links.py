@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,15 @@ from railgauge import paths
 from railgauge.lab import faults, network
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import KINDS as NODE_KINDS
+from railgauge.processes import Process
 
 from .gate_lab import NODES, Gate
 
 #: Slow enough that the machine under the lab carries it beside whatever else it does.
 _SLOW_GBITS = 0.5
+
+#: More than the largest packet that the kernel hands on as one.
+_BURST_KB = 256
 
 
 def _suspects(verdict: dict[str, Any]) -> list[str]:
@@ -35,14 +39,36 @@ def port_loss(lab: Lab, port: str, per_mille: int) -> Iterator[None]:
     """The switch loses what goes through a port, both ways; no interface counts it, and nothing on
     the node shows it.
     """
-    init = lab.require_up()
-    rules = "".join(
-        f"add rule bridge drill loss {way} {port} numgen random mod 1000 < {per_mille} drop\n"
-        for way in ("iifname", "oifname")
-    )
-    chain = "add chain bridge drill loss { type filter hook forward priority 0; }\n"
-    nft = network.inside(init, "nft", "-f", "-")
-    subprocess.run(nft, input=f"add table bridge drill\n{chain}{rules}", text=True, check=True)
+    with _switched(lab.require_up(), [f"numgen random mod 1000 < {per_mille} drop"], port):
+        yield
+
+
+@contextlib.contextmanager
+def gives_way(lab: Lab, node: str, gbits: float) -> Iterator[None]:
+    """What a node sends and gets is of the lowest class on its switch, as where ports trust marks
+    that hosts set: it is lost where it, with a third of what the switch's other nodes do among
+    each other, is more than `gbits`.
+    """
+    most = round(gbits * 1e9 / 8 / 1000)
+    limit = f"limit all {{ rate over {most} kbytes/second burst {_BURST_KB} kbytes; }}"
+    switch, port = lab.switch_of(lab.node(node)), network.port(node)
+    others = "numgen random mod 3 == 0 limit name all accept"
+    with _switched(switch, ["limit name all drop"], port, limit, others):
+        yield
+
+
+@contextlib.contextmanager
+def _switched(
+    switch: Process, of_port: Sequence[str], port: str, objects: str = "", of_others: str = ""
+) -> Iterator[None]:
+    """nft's rules for what a switch forwards, to and from a port, and between all others."""
+    rules = [f"{way} {port} {rule}" for rule in of_port for way in ("iifname", "oifname")]
+    if of_others:
+        rules.append(f"iifname != {port} oifname != {port} {of_others}")
+    chain = "type filter hook forward priority 0;\n    ".join(("", *rules))
+    table = f"table bridge drill {{\n  {objects}\n  chain forward {{\n    {chain}\n  }}\n}}\n"
+    nft = network.inside(switch, "nft", "-f", "-")
+    subprocess.run(nft, input=table, text=True, check=True)
     try:
         yield
     finally:

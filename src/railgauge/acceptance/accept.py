@@ -39,7 +39,7 @@ from railgauge.campaign.folder import (
 from railgauge.checks import guard, schedule
 from railgauge.checks.cases import NODES_VARIABLE, PLACES_VARIABLE
 from railgauge.checks.queue import IDLE_VARIABLE
-from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
+from railgauge.checks.schedule import LOCATE_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.checks.uplinks import MODE_VARIABLE
 from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
@@ -71,7 +71,7 @@ _ENDING_S = 60
 #: What of the environment says what is measured; a resumed session gets the same.
 _MEASURED_BY = (
     *("RFM_SYSTEM", NODES_VARIABLE, PLACES_VARIABLE, SERIES_VARIABLE, IDLE_VARIABLE),
-    *(SCHEDULE_VARIABLE, SEED_VARIABLE, COMPARE_VARIABLE, MODE_VARIABLE),
+    *(SCHEDULE_VARIABLE, SEED_VARIABLE, LOCATE_VARIABLE, COMPARE_VARIABLE, MODE_VARIABLE),
     "RAILGAUGE_REFERENCES",
 )
 

@@ -31,6 +31,10 @@ SCHEDULE_VARIABLE = "RAILGAUGE_SCHEDULE"
 #: --seed`.
 SEED_VARIABLE = "RAILGAUGE_SEED"
 
+#: The variable with how many rounds a sweep may add, instead of theirs: `railgauge accept
+#: --locate-rounds`.
+LOCATE_VARIABLE = "RAILGAUGE_LOCATE_ROUNDS"
+
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 #: The most places of a check on a partition by schedules in which every node has many partners: a
@@ -52,6 +56,8 @@ def of(partition: Partition) -> systems.Sweep:
         changes["schedule"] = schedule
     if seed:
         changes["seed"] = int(seed) if seed.isdecimal() else seed
+    if more := os.environ.get(LOCATE_VARIABLE):
+        changes["locate_rounds"] = int(more) if more.isdecimal() else more
     return partition.extras.sweep.model_copy(update=changes)
 
 
@@ -73,6 +79,11 @@ def problem(partition: Partition) -> RailgaugeError | None:
         return RailgaugeError(
             f"{SEED_VARIABLE} is {sweep.seed!r}, expected an integer of 0 or more",
             next_step=f"unset {SEED_VARIABLE}, or: railgauge accept --seed N",
+        )
+    if not isinstance(sweep.locate_rounds, int):
+        return RailgaugeError(
+            f"{LOCATE_VARIABLE} is {sweep.locate_rounds!r}, expected an integer of 0 or more",
+            next_step=f"unset {LOCATE_VARIABLE}, or: railgauge accept --locate-rounds N",
         )
     leaves, jobs = None, groups(partition)
     if name == "cover":

@@ -199,7 +199,7 @@ class SweepCheck(StrictCheck):
         pairs = getattr(self, "program", "") == "pair" and all(
             isinstance(place, PairCase) for place in self.places
         )
-        return self.partition_data.extras.sweep.locate_rounds if pairs else 0
+        return schedule.of(self.partition_data).locate_rounds if pairs else 0
 
     @property
     def longest_seconds(self) -> float:

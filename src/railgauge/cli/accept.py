@@ -40,6 +40,12 @@ from railgauge.systems.schema import Schedule
     "--seed", type=click.IntRange(min=0), help="Of the schedule random: another seed, other pairs."
 )
 @click.option(
+    "--locate-rounds",
+    type=click.IntRange(min=0),
+    help="Rounds that a sweep may add to tell who is at fault, in place of what the system says; "
+    "with 9 and more also whether a node is slow for the load alone.",
+)
+@click.option(
     "--runs",
     type=click.IntRange(min=1),
     default=1,
@@ -81,6 +87,7 @@ def accept(
     gate: str,
     schedule: str | None,
     seed: int | None,
+    locate_rounds: int | None,
     runs: int,
     compare: str | None,
     series: bool,
@@ -113,7 +120,7 @@ def accept(
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)
     from railgauge.checks.queue import IDLE_VARIABLE
-    from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
+    from railgauge.checks.schedule import LOCATE_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE
     from railgauge.checks.uplinks import MODE_VARIABLE
     from railgauge.systems.fabric import MODE
 
@@ -122,6 +129,8 @@ def accept(
         os.environ[SCHEDULE_VARIABLE] = schedule
     if seed is not None:
         os.environ[SEED_VARIABLE] = str(seed)
+    if locate_rounds is not None:
+        os.environ[LOCATE_VARIABLE] = str(locate_rounds)
     if idle:
         os.environ[IDLE_VARIABLE] = "1"
     if fabric_mode is not None:
@@ -150,6 +159,7 @@ _OF_THE_CAMPAIGN = (
         "gate",
         "schedule",
         "seed",
+        "locate_rounds",
         "runs",
         "compare",
         "series",

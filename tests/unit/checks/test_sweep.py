@@ -15,7 +15,7 @@ from reframe.core.exceptions import SkipTestError
 
 from railgauge import paths
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
-from railgauge.checks import queue, sweep, topology
+from railgauge.checks import queue, schedule, sweep, topology
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.observation import Observation
 from railgauge.checks.pair import PairCheck
@@ -910,6 +910,17 @@ def test_the_conductor_may_measure_pairs_again(check: Any) -> None:
     check.choose_places()
     assert check.orders()["retests"]["rounds"] == 3
     assert {place["of"] for place in check.orders()["places"]} == {0}
+
+
+@pytest.mark.parametrize("rounds", [0, 10])
+def test_a_session_says_how_often_the_conductor_may_measure_again(
+    check: Any, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    check.choose_places()
+    by_default_s = check.longest_seconds
+    monkeypatch.setenv(schedule.LOCATE_VARIABLE, str(rounds))
+    assert check.orders().get("retests", {"rounds": 0})["rounds"] == rounds
+    assert (check.longest_seconds > by_default_s) == (rounds > 3)
 
 
 def test_the_conductor_knows_what_went_at_each_place_before(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from railgauge import paths, systems
 from railgauge.checks import guard, schedule, topology
 from railgauge.checks.cases import NODES_VARIABLE, NodeCase, PairCase, RailCase
-from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
+from railgauge.checks.schedule import LOCATE_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.systems import Partition
 from tests.unit.checks.test_rdma_links import RDMA
 
@@ -25,7 +25,8 @@ PAIR = PairCase("ns", "n1", "n2")
 
 @pytest.fixture(autouse=True)
 def _new_session(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in (NODES_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE, paths.CAMPAIGN_VARIABLE):
+    variables = (NODES_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE, LOCATE_VARIABLE)
+    for name in (*variables, paths.CAMPAIGN_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     slurm_knows(monkeypatch, {})
     yield
@@ -216,6 +217,16 @@ def test_a_seed_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     told(monkeypatch, "random", "x")
     found = schedule.problem(partition())
     assert found is not None and "RAILGAUGE_SEED is 'x'" in found.message
+
+
+@pytest.mark.parametrize("wrong", ["x", "-1", "1.5"])
+def test_rounds_to_locate_that_are_no_number_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.setenv(LOCATE_VARIABLE, wrong)
+    found = schedule.problem(partition())
+    assert found is not None and f"{LOCATE_VARIABLE} is '{wrong}'" in found.message
+    assert found.next_step and "--locate-rounds N" in found.next_step
 
 
 @pytest.mark.parametrize(
