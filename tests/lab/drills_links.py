@@ -50,10 +50,10 @@ def gives_way(lab: Lab, node: str, gbits: float) -> Iterator[None]:
     each other, is more than `gbits`.
     """
     most = round(gbits * 1e9 / 8 / 1000)
-    limit = f"limit all {{ rate over {most} kbytes/second burst {_BURST_KB} kbytes; }}"
+    limit = f"limit shared {{ rate over {most} kbytes/second burst {_BURST_KB} kbytes }}"
     switch, port = lab.switch_of(lab.node(node)), network.port(node)
-    others = "numgen random mod 3 == 0 limit name all accept"
-    with _switched(switch, ["limit name all drop"], port, limit, others):
+    others = "numgen random mod 3 == 0 limit name shared accept"
+    with _switched(switch, ["limit name shared drop"], port, limit, others):
         yield
 
 
