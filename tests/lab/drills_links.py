@@ -50,7 +50,7 @@ def gives_way(lab: Lab, node: str, gbits: float) -> Iterator[None]:
     each other, is more than `gbits`.
     """
     most = round(gbits * 1e9 / 8 / 1000)
-    limit = f"limit shared {{ rate over {most} kbytes/second burst {_BURST_KB} kbytes }}"
+    limit = f"limit shared {{\n    rate over {most} kbytes/second burst {_BURST_KB} kbytes\n  }}"
     switch, port = lab.switch_of(lab.node(node)), network.port(node)
     others = "numgen random mod 3 == 0 limit name shared accept"
     with _switched(switch, ["limit name shared drop"], port, limit, others):
