@@ -65,7 +65,7 @@ def _switched(
     rules = [f"{way} {port} {rule}" for rule in of_port for way in ("iifname", "oifname")]
     if of_others:
         rules.append(f"iifname != {port} oifname != {port} {of_others}")
-    chain = "type filter hook forward priority 0;\n    ".join(("", *rules))
+    chain = "\n    ".join(("type filter hook forward priority 0;", *rules))
     table = f"table bridge drill {{\n  {objects}\n  chain forward {{\n    {chain}\n  }}\n}}\n"
     nft = network.inside(switch, "nft", "-f", "-")
     subprocess.run(nft, input=table, text=True, check=True)
