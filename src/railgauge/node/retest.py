@@ -55,6 +55,9 @@ _SAME = 0.99
 #: Times that differ by less may be the same: each begins and ends within a period.
 _SHORT_S = 2.5 * PERIOD_S
 
+#: So many pairs that were good go on beside those that are measured again, at most.
+MOST_BESIDE = 128
+
 #: A client that takes so many times what usual ones do has a stream that crawls, too slow to be
 #: traffic that is under way: of several streams those of one bad uplink, while the others fill the
 #: link as long as they last.
@@ -221,7 +224,36 @@ def choose(
     choices = [(next_round(met, left, leaves), met) for met in conditions]
     again, of_again = max(choices, key=lambda pair: len(pair[0]), default=([], []))
     flows = [more_flows(met, left, leaves, again) for met in ([of_again] if again else conditions)]
-    return [*home, *again, *max(flows, key=len, default=[])]
+    chosen = [*home, *again, *max(flows, key=len, default=[])]
+    return [*chosen, *_beside(chosen, conditions, there, leaves)]
+
+
+def _beside(
+    chosen: Sequence[Again],
+    conditions: Iterable[Sequence[Met]],
+    there: Sequence[str],
+    leaves: Mapping[str, str],
+) -> list[Again]:
+    """The pairs that go on beside those that are measured again, as they were good: so that these
+    are under the load that they had. Who is slow for it would be good in a round of few. Those of
+    the same leaves come first.
+    """
+    likes = {one.like for one in chosen}
+    free = set(there).difference(*(one.ends for one in chosen))
+    near = {leaves.get(node) for one in chosen for node in one.ends}
+    good = [
+        one
+        for met in conditions
+        if not likes.isdisjoint(one.like for one in met)
+        for one in met
+        if one.good and not one.alone and free.issuperset(one.ends)
+    ]
+    pairs = []
+    for one in sorted(good, key=lambda one: near.isdisjoint(map(leaves.get, one.ends))):
+        if free.issuperset(one.ends) and len(pairs) < MOST_BESIDE:
+            pairs.append(Again(*one[:3]))
+            free.difference_update(one.ends)
+    return pairs
 
 
 def away(low: int, loaded: int, quiet: int) -> float:
