@@ -215,8 +215,16 @@ def most_resent(segments: Sequence[int], most: float) -> float:
 def choose(
     conditions: Sequence[Sequence[Met]], there: Sequence[str], leaves: Mapping[str, str]
 ) -> list[Again]:
-    """The pairs of the next round, all under one condition but those within a leaf: what is open
-    tells more than an uplink that is suspect.
+    """The pairs of the next round, under the load of the listed ones; none where no pair tells."""
+    chosen = telling(conditions, there, leaves)
+    return [*chosen, *_beside(chosen, conditions, there, leaves)]
+
+
+def telling(
+    conditions: Sequence[Sequence[Met]], there: Sequence[str], leaves: Mapping[str, str]
+) -> list[Again]:
+    """The pairs that tell who is at fault, all under one condition but those within a leaf: what is
+    open tells more than an uplink that is suspect.
     """
     home = next((pairs for met in conditions if (pairs := _at_home(met, there, leaves))), [])
     taken = {node for pair in home for node in pair.ends}
@@ -224,8 +232,7 @@ def choose(
     choices = [(next_round(met, left, leaves), met) for met in conditions]
     again, of_again = max(choices, key=lambda pair: len(pair[0]), default=([], []))
     flows = [more_flows(met, left, leaves, again) for met in ([of_again] if again else conditions)]
-    chosen = [*home, *again, *max(flows, key=len, default=[])]
-    return [*chosen, *_beside(chosen, conditions, there, leaves)]
+    return [*home, *again, *max(flows, key=len, default=[])]
 
 
 def _beside(
@@ -234,9 +241,9 @@ def _beside(
     there: Sequence[str],
     leaves: Mapping[str, str],
 ) -> list[Again]:
-    """The pairs that go on beside those that are measured again, as they were good: so that these
-    are under the load that they had. Who is slow for it would be good in a round of few. Those of
-    the same leaves come first.
+    """The pairs that go on beside those that are measured again, so that these are under the load
+    that they had: who is slow for it would be good in a round of few. They were good with each
+    other, but for the last ones, which are left over; those of the same leaves come first.
     """
     likes = {one.like for one in chosen}
     free = set(there).difference(*(one.ends for one in chosen))
@@ -246,13 +253,24 @@ def _beside(
         for met in conditions
         if not likes.isdisjoint(one.like for one in met)
         for one in met
-        if one.good and not one.alone and free.issuperset(one.ends)
+        if one.good and not one.alone
     ]
-    pairs = []
+    well = {node for one in good for node in one.ends}
+    left = [node for node in there if node in well]
+    pairs: list[Again] = []
+
+    def measure(like: int, server: str, client: str) -> None:
+        if free.issuperset((server, client)) and len(pairs) < MOST_BESIDE:
+            pairs.append(Again(like, server, client))
+            free.difference_update((server, client))
+
     for one in sorted(good, key=lambda one: near.isdisjoint(map(leaves.get, one.ends))):
-        if free.issuperset(one.ends) and len(pairs) < MOST_BESIDE:
-            pairs.append(Again(*one[:3]))
-            free.difference_update(one.ends)
+        measure(*one[:3])
+    if good and len(pairs) < MOST_BESIDE:
+        at_home = _of_one_leaf(good[0].ends, leaves)
+        for ends in itertools.combinations([node for node in left if node in free], 2):
+            if _of_one_leaf(ends, leaves) == at_home:
+                measure(good[0].like, *ends)
     return pairs
 
 
@@ -455,11 +473,6 @@ def next_round(
                     ends = (node, witness) if node == one.server else (witness, node)
                     measure(one.like, *ends)
                     break
-    if len(again) == 1 and len(results) > 1:
-        # Alone in its round it would be measured under another condition: nobody beside it.
-        others = list(free)[:2]
-        if len(others) == 2:
-            measure(again[0].like, *others)
     return again
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from railgauge.node.retest import (
     BY_CHANCE,
+    MOST_BESIDE,
     Again,
     Carried,
     Met,
@@ -25,6 +26,7 @@ from railgauge.node.retest import (
     quiet_pair,
     rates,
     resent,
+    telling,
 )
 
 #: More than that no campaign waits for.
@@ -89,9 +91,9 @@ def test_one_bad_node_of_a_ring_meets_a_third_partner() -> None:
 def test_whose_two_runs_failed_by_themselves_is_cleared_by_a_third() -> None:
     """As those of one node of some hundred do now and then where 1 % of all runs fail."""
     met = [Met(0, *pair, "n2" not in pair) for pair in ring(nodes(6))]
-    again, beside = next_round(met, nodes(6))
-    assert "n2" in again.ends and "n2" not in beside.ends
-    met += [Met(0, *one[1:], True) for one in (again, beside)]
+    again, *beside = choose([met], nodes(6), {})
+    assert "n2" in again.ends and "n2" not in ends_of(beside)
+    met += [Met(0, *one[1:], True) for one in (again, *beside)]
     # Cleared as client, say, it may be bad as server: what is open are the two pairs, each one way.
     (one,) = (one for one in next_round(met, nodes(6)) if "n2" in one.ends)
     assert set(one.ends) in ({"n1", "n2"}, {"n2", "n3"})
@@ -165,15 +167,14 @@ def test_what_measured_nothing_accuses_and_clears_nobody() -> None:
 def test_nodes_that_are_gone_are_not_measured() -> None:
     met = [Met(0, *pair, "n2" not in pair) for pair in ring(nodes(6))]
     met[1] = Met(0, "n1", "n2", None)
-    (again, _) = next_round(met, [n for n in nodes(6) if n != "n0"])
+    (again,) = next_round(met, [n for n in nodes(6) if n != "n0"])
     assert "n2" in again.ends and "n0" not in again.ends and "n3" not in again.ends
 
 
 def test_a_pair_is_not_alone_in_its_round() -> None:
-    more = next_round(
-        [Met(3, *pair, set(pair) != {"n1", "n2"}) for pair in ring(nodes(6))], nodes(6)
-    )
-    assert more[0] == Again(3, "n1", "n2") and len(more) == 2
+    met = [Met(3, *pair, set(pair) != {"n1", "n2"}) for pair in ring(nodes(6))]
+    assert next_round(met, nodes(6)) == [Again(3, "n1", "n2")]
+    assert len(choose([met], nodes(6), {})) == 3
 
 
 def test_a_partner_is_where_the_former_was() -> None:
@@ -204,8 +205,74 @@ def across(bad: Collection[tuple[int, int]]) -> list[Met]:
 
 
 def asked(met: Sequence[Met], leaves: dict[str, str]) -> list[Again]:
-    """The pairs of the next round, as the conductor asks for them."""
-    return choose([met], nodes(16), leaves)
+    """The pairs of the next round that tell something."""
+    return telling([met], nodes(16), leaves)
+
+
+def ends_of(pairs: Sequence[Again]) -> list[str]:
+    return [node for one in pairs for node in one.ends]
+
+
+@pytest.mark.parametrize("count", [6, 8, 16, 17])
+def test_pairs_are_measured_again_while_all_others_are_busy(count: int) -> None:
+    """Who is slow for the load would be good in a round of two pairs."""
+    names = nodes(count)
+    met = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(names))]
+    chosen = choose([met], names, {})
+    assert len(telling([met], names, {})) == 1
+    busy = ends_of(chosen)
+    assert len(set(busy)) == len(busy) >= count - 1
+
+
+def test_the_others_go_on_as_they_were_good_with_each_other() -> None:
+    names = nodes(16)
+    met = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(names))]
+    beside = choose([met], names, {})[2:]
+    good = {Again(*one[:3]) for one in met if one.good}
+    assert sum(one in good for one in beside) >= len(beside) - 2
+
+
+def test_nobody_goes_on_where_nothing_is_measured_again() -> None:
+    met = [Met(n, *pair, True) for n, pair in enumerate(ring(nodes(16)))]
+    assert choose([met], nodes(16), {}) == []
+
+
+def test_who_was_never_good_and_who_is_gone_go_on_with_nobody() -> None:
+    names = nodes(16)
+    met = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(names))]
+    # What nothing is known of, and who was good alone only.
+    met += [Met(0, "n16", "n17", None), Met(0, "n18", "n19", True, alone=True)]
+    there = [node for node in nodes(20) if node != "n9"]
+    chosen = choose([met], there, {})
+    assert Counter(ends_of(chosen))["n2"] == 1
+    assert not {"n9", "n16", "n17", "n18", "n19"} & set(ends_of(chosen))
+
+
+def test_of_many_those_of_the_same_leaf_go_on() -> None:
+    """All others of its leaf, and not all of the partition."""
+    names = nodes(4 * MOST_BESIDE)
+    leaves = {node: f"leaf{int(node[1:]) // 32}" for node in names}
+    rings = [ring(names[n : n + 32]) for n in range(0, len(names), 32)]
+    pairs = [pair for of_leaf in rings for pair in of_leaf]
+    met = [Met(n, *pair, "n300" not in pair) for n, pair in enumerate(pairs)]
+    chosen = choose([met], names, leaves)
+    assert len(chosen) == len(telling([met], names, leaves)) + MOST_BESIDE
+    of_leaf = [node for node in names if leaves[node] == leaves["n300"]]
+    assert len(set(of_leaf) & set(ends_of(chosen))) >= len(of_leaf) - 2
+
+
+def test_all_that_goes_on_is_of_the_condition_that_is_measured_again() -> None:
+    first = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(nodes(8)))]
+    second = [Met(9, "n20", "n21", True), Met(9, "n22", "n23", True)]
+    chosen = choose([first, second], nodes(24), {})
+    assert all(one.like < 9 for one in chosen)
+
+
+def test_across_leaves_those_that_are_left_over_meet_other_leaves_too() -> None:
+    leaves = in_fours(16)
+    chosen = choose([across([(4, 0), (8, 4), (12, 8)])], nodes(16), leaves)
+    away = [one for one in chosen if len({leaves[node] for node in one.ends}) == 2]
+    assert len(away) >= len(chosen) - 1
 
 
 def test_a_suspect_uplink_does_not_take_the_rounds_of_another_condition() -> None:
