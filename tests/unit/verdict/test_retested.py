@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 
 from railgauge.checks.pairing import cover
 from railgauge.model.record import Row
-from railgauge.node.retest import Met, next_round
+from railgauge.node.retest import Met, choose
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import suspects
-from railgauge.verdict.locating import Suspect
+from railgauge.verdict.locating import End, Observation, Suspect, locate
+from tests import swept
+from tests.unit.verdict.locating.campaigns import told
 from tests.unit.verdict.test_rules import LIMIT, REFERENCE, bandwidth, case_on, ring
 
 #: `locate_rounds`, unless a system says otherwise.
 _ROUNDS = 3
+
+SLOW = End("n2")
 
 
 def sweep(
@@ -51,7 +55,7 @@ def sweep(
     cases = [measured(a, b, number) for (a, b), number in zip(pairs, of_round, strict=True)]
     met = [Met(0, a, b, good(a, b)) for a, b in pairs]
     for number in range(_ROUNDS):
-        more = next_round(met, nodes)
+        more = choose([met], nodes, {})
         cases += [measured(again.server, again.client, 3 + number) for again in more]
         met += [Met(0, again.server, again.client, good(*again.ends)) for again in more]
     return cases
@@ -159,3 +163,35 @@ def test_what_is_no_reason_to_measure_again_clears_a_partner(share: float) -> No
         cases.append(dataclasses.replace(whole, peer_spread=0.1))
     found = suspects(cases)
     assert [(s.kind, s.name, s.confirmed) for s in found] == [("node", "n5", True)]
+
+
+@pytest.mark.parametrize("size", [8, 12, 16, 33])
+@pytest.mark.parametrize("crowd", [0.5, 0.75])
+def test_who_is_slow_while_others_are_busy_is_told_from_who_is_bad(size: int, crowd: float) -> None:
+    """The pairs that are measured again meet the load of the listed ones, or they would be good,
+    and nobody could tell; then a round of one pair tells.
+    """
+    leaf_of = {End(f"n{number}"): "leaf1" for number in range(size)}
+
+    def measured(slow_from: float) -> tuple[list[str], int]:
+        noise = random.Random(size)
+
+        def measure(pairs: list[tuple[End, End]], number: int) -> list[Observation]:
+            slow = len(pairs) >= slow_from * (size // 2)
+            return [
+                Observation(
+                    a,
+                    b,
+                    9.7 * (1 + noise.gauss(0, 0.01)) * (0.5 if slow and SLOW in (a, b) else 1),
+                    number,
+                )
+                for a, b in pairs
+            ]
+
+        evidence, rounds = swept.sweep(measure, leaf_of, "neighbours", most=12)
+        return told(locate(evidence)), rounds
+
+    by_load, bad = measured(crowd), measured(0)
+    assert (by_load[0], bad[0]) == (["load n2"], ["node n2"])
+    # A bad one is so at once.
+    assert by_load[1] > bad[1] + 5

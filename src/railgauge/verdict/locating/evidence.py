@@ -284,7 +284,8 @@ class Evidence:
         least_good: Mapping[tuple[End, End], float] = {}
         if loaded_peers is not None:
             by_ends = [(observations[n][:2], observations[n].value or 0.0) for n in numbers]
-            least_good = least_quiet(by_ends, loaded_peers.centre)
+            tolerated = max(scoring.LEAST_LOSS, scoring.GOOD * self.least_spread)
+            least_good = least_quiet(by_ends, loaded_peers.centre, tolerated)
         if known is None and loaded_peers is None:
             self._say_too_few(numbers)
         # The loss of a bad leaf is no loss of its rounds.

@@ -135,11 +135,12 @@ def _better_group_start(logs: Sequence[float]) -> int:
 
 
 def least_quiet(
-    results: Sequence[tuple[tuple[_End, _End], float]], loaded: float
+    results: Sequence[tuple[tuple[_End, _End], float]], loaded: float, tolerated: float
 ) -> dict[tuple[_End, _End], float]:
     """For the two ends of each result while all else was quiet, the least value that is good: as
-    much as others have then, and no less than `loaded`, the centre beside others. A bad end that is
-    measured so again and again is not as good as itself.
+    much as others have then, and no less than `loaded`, the centre beside others, less what equal
+    places differ by (`tolerated`, of its logarithm). A bad end that is measured so again and again
+    is not as good as itself.
     """
     counts = Counter(end for ends, _ in results for end in ends)
     often = {end for end, count in counts.items() if count > _OWN_SHARE * len(results)}
@@ -150,6 +151,6 @@ def least_quiet(
         if own not in by_own:
             others = [value for both, value in results if value and own.isdisjoint(both)]
             usual = max(loaded, statistics.median(others) if others else 0.0)
-            by_own[own] = usual * math.exp(-scoring.LEAST_LOSS)
+            by_own[own] = usual * math.exp(-tolerated)
         least[ends] = by_own[own]
     return least

@@ -14,6 +14,7 @@ from railgauge.verdict.locating import (
     locate,
     not_excluded,
 )
+from railgauge.verdict.locating.scoring import GOOD
 from tests.rounds import next_round, settled
 from tests.unit.verdict.locating.campaigns import Fabric, heavy, located, told
 
@@ -188,6 +189,16 @@ def test_who_is_worse_than_others_while_all_else_is_quiet_is_no_load(count: int)
     fabric, free = Fabric(16, bad, rate=12.0), Fabric(16, bad, rate=24.0)
     quiet = [*alone(free, "n2"), *alone(free, "n4", count, first=200)]
     assert told(located(fabric, [*fabric.tournament(), *quiet])) == ["node n2"]
+
+
+@pytest.mark.parametrize(("spread", "kind"), [(0.01, "node"), (0.1, "load")])
+def test_quiet_results_may_differ_by_what_equal_places_do(spread: float, kind: str) -> None:
+    fabric, free = Fabric(16, {"n2": 0.4}), Fabric(16)
+    quiet = [*alone(free, "n2"), *alone(free, "n4", 1, first=200)]
+    quiet[3] = quiet[3]._replace(value=24.5 * 0.94)
+    evidence = Evidence(least_spread=spread / GOOD)
+    evidence.add([*fabric.tournament(), *quiet])
+    assert told(locate(evidence)) == [f"{kind} n2"]
 
 
 def test_what_is_not_excluded_shrinks_with_every_good_round() -> None:
