@@ -1,9 +1,12 @@
 """Take each protection away in turn, and see that its test fails: `make mutants`.
 
-    python -m tests.mutants [--nodes n[1-4]] [--no-lab] [--jobs N] [WORD...]
+    python -m tests.mutants [--nodes n[1-4]] [--no-lab] [--jobs N] [--again] [WORD...]
 
 Words choose mutants by what they say, their file or their test. `--nodes` leaves the others of the
 lab's nodes out, and with the virtual machines their tests; `--no-lab` all tests that need a lab.
+What was killed is a line of results/tests/mutants.jsonl, so that a run that broke off, of hours,
+goes on where it was: a mutant of the same text in the same file, with the same test, is not tried
+again without `--again`. Other code on which the test rests may have changed since.
 
 Works on copies of the checkout inside `.lab/`, which the lab's nodes see: those whose tests need no
 lab in `--jobs` of them at once, then the others against the lab that is up (or is brought up for
@@ -14,12 +17,15 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import hashlib
+import json
 import os
 import queue
 import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +34,8 @@ from railgauge import hostlist, paths
 from railgauge.cli.lab import open_lab
 
 TREE = paths.HOME / ".lab" / "mutants"
+#: The keys of those that were killed.
+KILLED = paths.HOME / "results" / "tests" / "mutants.jsonl"
 
 
 class Mutant(NamedTuple):
@@ -2812,6 +2820,13 @@ MUTANTS = [
         "tests/unit/verdict/locating/test_rounds.py -k is_worse_than_others",
     ),
     Mutant(
+        "an echo that overtakes the others makes a long way short",
+        "src/railgauge/node/way.py",
+        "by_length[len(by_length) > 2]",
+        "by_length[0]",
+        "tests/unit/node/test_way.py -k an_echo_that_overtakes",
+    ),
+    Mutant(
         "who is slow for the load is cleared in a round of few pairs",
         "src/railgauge/node/retest.py",
         "return [*chosen, *_beside(chosen, conditions, there, leaves)]",
@@ -3123,10 +3138,12 @@ MUTANTS = [
 
 
 class _Copy:
-    """A copy of the checkout, in which one mutant at a time is tried."""
+    """A copy of the checkout, in which one mutant at a time is tried. All share which tests pass
+    without any.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, passing: set[str]) -> None:
+        self.folder, self._passing = folder, passing
         for name in _listed():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -3139,8 +3156,10 @@ class _Copy:
         text = file.read_text()
         if text.count(mutant.old) != 1:
             sys.exit(f"{mutant.what}: {mutant.file} holds {mutant.old!r} not exactly once")
-        if not self._passes(mutant.test):
-            sys.exit(f"{mutant.test} fails without any mutant")
+        if mutant.test not in self._passing:
+            if not self._passes(mutant.test):
+                sys.exit(f"{mutant.test} fails without any mutant")
+            self._passing.add(mutant.test)
         file.write_text(text.replace(mutant.old, mutant.new))
         try:
             return not self._passes(mutant.test)
@@ -3180,6 +3199,29 @@ def _listed() -> list[str]:
     return [name for name in answer.stdout.split("\0") if name]
 
 
+def _key(mutant: Mutant) -> str:
+    """What a mutant is of: its text, the files that it names, and its test."""
+    test = shlex.split(mutant.test)[0].partition("::")[0]
+    texts = [*mutant, *((paths.HOME / name).read_text() for name in (mutant.file, test))]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def killed_before() -> set[str]:
+    text = KILLED.read_text() if KILLED.exists() else ""
+    return {json.loads(line)["key"] for line in text.splitlines()}
+
+
+_writing = threading.Lock()
+
+
+def _keep(mutant: Mutant, key: str) -> None:
+    line = json.dumps({"key": key, "what": mutant.what})
+    with _writing:
+        KILLED.parent.mkdir(parents=True, exist_ok=True)
+        with KILLED.open("a") as file:
+            file.write(f"{line}\n")
+
+
 def _needs_lab(mutant: Mutant) -> bool:
     return "tests/lab" in mutant.test
 
@@ -3197,16 +3239,20 @@ def _chosen(nodes: str | None, no_lab: bool, words: list[str]) -> list[Mutant]:
 def _survivors(mutants: list[Mutant], jobs: int) -> int:
     """Tries them in `jobs` copies at once; prints a line for each."""
     copies: queue.SimpleQueue[_Copy] = queue.SimpleQueue()
+    passing: set[str] = set()
     for number in range(min(jobs, len(mutants))):
-        copies.put(_Copy(TREE / str(number)))
+        copies.put(_Copy(TREE / str(number), passing))
 
     def tried(mutant: Mutant) -> bool:
         copy = copies.get()
         began = time.monotonic()
+        key = _key(mutant)
         try:
             killed = copy.kills(mutant)
         finally:
             copies.put(copy)
+        if killed:
+            _keep(mutant, key)
         took = time.monotonic() - began
         print(f"{'killed' if killed else 'SURVIVED':<9} {took:5.1f} s  {mutant.what}", flush=True)
         return killed
@@ -3227,6 +3273,7 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="at once, of those without a lab"
     )
+    parser.add_argument("--again", action="store_true", help="also those that were killed before")
     parser.add_argument("words", nargs="*", metavar="WORD")
     args = parser.parse_args()
     if args.jobs < 1:
@@ -3234,10 +3281,12 @@ def main() -> int:
     chosen = _chosen(args.nodes, args.no_lab, args.words)
     if not chosen:
         parser.error(f"no mutant has {' or '.join(args.words)}")
+    before = set() if args.again else killed_before()
+    left = [mutant for mutant in chosen if _key(mutant) not in before]
     shutil.rmtree(TREE, ignore_errors=True)
-    in_lab = [mutant for mutant in chosen if _needs_lab(mutant)]
+    in_lab = [mutant for mutant in left if _needs_lab(mutant)]
     try:
-        survived = _survivors([m for m in chosen if not _needs_lab(m)], args.jobs)
+        survived = _survivors([m for m in left if not _needs_lab(m)], args.jobs)
         if in_lab:
             lab = open_lab()
             was_up = lab.init is not None
@@ -3249,7 +3298,8 @@ def main() -> int:
                     lab.down()
     finally:
         shutil.rmtree(TREE, ignore_errors=True)
-    print(f"{len(chosen) - survived} of {len(chosen)} mutants killed")
+    earlier = f", {len(chosen) - len(left)} of them earlier" if len(left) < len(chosen) else ""
+    print(f"{len(chosen) - survived} of {len(chosen)} mutants killed{earlier}")
     return 1 if survived else 0
 
 

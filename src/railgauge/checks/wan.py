@@ -54,7 +54,7 @@ def of_another_length(
 
     `client_facts` are those of the side that measured the round trip.
     """
-    measured = client_facts.get("rtt_min_ms")
+    measured = client_facts.get("rtt_ms")
     if measured is None:
         return [Failure("condition", f"no round trip: {client_facts.get('rtt_unknown')}")]
     if wanted_ms * 0.98 <= measured <= wanted_ms + slack_ms:
@@ -161,7 +161,7 @@ class WanCheck(PairCheck):
         measured = [
             dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
         ]
-        round_trip = facts.get(self.client_node, {}).get("rtt_min_ms")
+        round_trip = facts.get(self.client_node, {}).get("rtt_ms")
         if measured and round_trip is not None:
             measured.append(dataclasses.replace(measured[0], metric="rtt", value=round_trip))
         return dataclasses.replace(reading, measurements=tuple(measured))
@@ -182,7 +182,7 @@ class WanCheck(PairCheck):
         if path.link_gbits and path.mtu_bytes:
             known.append(limits.tcp(path.link_gbits, path.mtu_bytes))
         facts = self.observed.facts if self.observed else {}
-        round_trip = facts.get(self.client_node, {}).get("rtt_min_ms")
+        round_trip = facts.get(self.client_node, {}).get("rtt_ms")
         window = self._window_bytes(facts)
         if window and round_trip:
             known.append(limits.tcp_window(window, round_trip / 1e3))

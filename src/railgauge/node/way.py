@@ -28,7 +28,7 @@ _BUFFERS = {
     "tcp_wmem_max_bytes": "ipv4/tcp_wmem",
 }
 
-_RTT = re.compile(r"rtt min/avg/max/mdev = ([0-9.]+)/([0-9.]+)/([0-9.]+)/[0-9.]+ ms")
+_ECHO = re.compile(r"icmp_seq=([0-9]+) .*time=([0-9.]+) ms")
 
 #: Echoes of one ping, and pings until one is short enough.
 _ECHOES, _PINGS_TRIED = 5, 8
@@ -257,37 +257,42 @@ def _bonded_links_down(interface: str | None) -> list[str]:
 
 
 def round_trip(address: str, most_ms: float) -> Facts:
-    """Round trip times in ms, by ping; `rtt_unknown` says why where there are none.
+    """The round trip time of a way (`rtt_ms`) by the least but one of some echoes, and all of them
+    in order, by ping; `rtt_unknown` says why where there are none.
 
-    Machines that answer late make some longer and none shorter: while the least is above `most_ms`,
-    more are sent, up to a limit.
+    Machines that answer late make some longer: while it is above `most_ms`, more are sent, up to a
+    limit. Shorter is what overtakes the others, as netem's reordering lets a packet do, by as much
+    as the delay: of 0.02 % one in 500 sets of five has such an echo, one in 600,000 two.
     """
     known: Facts = {}
     for _ in range(_PINGS_TRIED):
         found = _pinged(address)
         if "rtt_unknown" in found:
             return known or found
-        if not known or found["rtt_min_ms"] < known["rtt_min_ms"]:
+        if not known or found["rtt_ms"] < known["rtt_ms"]:
             known = found
-        if known["rtt_min_ms"] <= most_ms:
+        if known["rtt_ms"] <= most_ms:
             break
     return known
 
 
 def _pinged(address: str) -> Facts:
     """The round trip times of some echoes."""
-    command = ["ping", "-n", "-q", "-c", str(_ECHOES), "-i", "0.2", "-W", "2", address]
+    command = ["ping", "-n", "-c", str(_ECHOES), "-i", "0.2", "-W", "2", address]
     try:
         answer = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
         return {"rtt_unknown": f"ping: {error}"}
-    matched = _RTT.search(answer.stdout.decode("utf-8", "replace"))
-    if matched is None:
+    echoes: dict[str, float] = {}
+    for number, text in _ECHO.findall(answer.stdout.decode("utf-8", "replace")):
+        # The network may have made two of one.
+        echoes.setdefault(number, float(text))
+    if not echoes:
         return {"rtt_unknown": f"ping got no answer from {address}"}
-    least, average, most = (float(number) for number in matched.groups())
-    return {"rtt_min_ms": least, "rtt_avg_ms": average, "rtt_max_ms": most}
+    by_length = sorted(echoes.values())
+    return {"rtt_ms": by_length[len(by_length) > 2], "rtt_echoes_ms": list(echoes.values())}
 
 
 @contextlib.contextmanager
