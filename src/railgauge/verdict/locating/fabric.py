@@ -290,15 +290,20 @@ def _slow_ways(
     of how much likelier one of its uplinks is, which makes as many flows low at each of its nodes.
 
     Such an end is low with whomever it meets, at its own leaf too, and hardly ever good in that
-    part. Results are low by themselves at the `rate`. An end costs what it takes to name it.
+    part. Results are low by themselves at the `rate`. An end costs what it takes to name it. What
+    else leaves the leaf and is low, of ends that are never good, is explained by these, and speaks
+    for neither.
     """
-    here = evidence.across[leaf].all
+    of_never_good = evidence.across[leaf].low - len(flows)
+    here = evidence.across[leaf].all - of_never_good
     share = len(flows) / here
     ratio = len(flows) * math.log(share / rate) + special.xlog1py(here - len(flows), -share)
     ratio -= (here - len(flows)) * math.log1p(-rate)
+    left = set(flows)
     lows: dict[Way, set[Low]] = {}
     for low in evidence.lows:
-        if not low.event:
+        leaves = [evidence.leaves.get(end) for end in (low.a, low.b)]
+        if not low.event and (low in left or leaves.count(leaf) != 1):
             lows.setdefault(Way(low.a, True), set()).add(low)
             lows.setdefault(Way(low.b, False), set()).add(low)
     costs = {
@@ -312,7 +317,6 @@ def _slow_ways(
         of_good = good * (scoring.LEAST - math.log1p(-rate))
         return of_good - len(of_way) * math.log(rate) - costs[evidence.leaves.get(way.end) == leaf]
 
-    left = set(flows)
     ways = [
         way
         for way, of_way in lows.items()
