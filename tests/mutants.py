@@ -2820,6 +2820,13 @@ MUTANTS = [
         "tests/unit/verdict/locating/test_rounds.py -k is_worse_than_others",
     ),
     Mutant(
+        "flows of ends that are never good make a bad uplink the nodes' own",
+        "src/railgauge/verdict/locating/fabric.py",
+        "if not low.event and (low in left or leaves.count(leaf) != 1):",
+        "if not low.event:",
+        "tests/unit/verdict/locating/test_swept.py",
+    ),
+    Mutant(
         "an echo that overtakes the others makes a long way short",
         "src/railgauge/node/way.py",
         "by_length[len(by_length) > 2]",
