@@ -2843,15 +2843,15 @@ MUTANTS = [
     Mutant(
         "only pairs that have met go on beside those that are measured again",
         "src/railgauge/node/retest.py",
-        "if good and len(pairs) < MOST_BESIDE:",
-        "if False:",
+        "_left_over(good, well & free, there, leaves)",
+        "()",
         "tests/unit/node/test_retest.py -k while_all_others_are_busy",
     ),
     Mutant(
         "all of a large partition go on beside one pair",
         "src/railgauge/node/retest.py",
-        "if free.issuperset((server, client)) and len(pairs) < MOST_BESIDE:",
-        "if free.issuperset((server, client)):",
+        "if len(pairs) == MOST_BESIDE:",
+        "if False:",
         "tests/unit/node/test_retest.py -k those_of_the_same_leaf_go_on",
     ),
     Mutant(

@@ -20,7 +20,7 @@ import itertools
 import math
 import operator
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from railgauge.node.counters import PERIOD_S, RESENT
@@ -256,22 +256,26 @@ def _beside(
         if one.good and not one.alone
     ]
     well = {node for one in good for node in one.ends}
-    left = [node for node in there if node in well]
     pairs: list[Again] = []
-
-    def measure(like: int, server: str, client: str) -> None:
-        if free.issuperset((server, client)) and len(pairs) < MOST_BESIDE:
-            pairs.append(Again(like, server, client))
-            free.difference_update((server, client))
-
-    for one in sorted(good, key=lambda one: near.isdisjoint(map(leaves.get, one.ends))):
-        measure(*one[:3])
-    if good and len(pairs) < MOST_BESIDE:
-        at_home = _of_one_leaf(good[0].ends, leaves)
-        for ends in itertools.combinations([node for node in left if node in free], 2):
-            if _of_one_leaf(ends, leaves) == at_home:
-                measure(good[0].like, *ends)
+    as_they_were = sorted(good, key=lambda one: near.isdisjoint(map(leaves.get, one.ends)))
+    for like, ends in itertools.chain(
+        ((one.like, one.ends) for one in as_they_were), _left_over(good, well & free, there, leaves)
+    ):
+        if len(pairs) == MOST_BESIDE:
+            break
+        if free.issuperset(ends):
+            pairs.append(Again(like, *ends))
+            free.difference_update(ends)
     return pairs
+
+
+def _left_over(
+    good: Sequence[Met], free: Collection[str], there: Sequence[str], leaves: Mapping[str, str]
+) -> Iterable[tuple[int, tuple[str, str]]]:
+    """Every two of them, on one leaf if those are that were good."""
+    for ends in itertools.combinations([node for node in there if node in free], 2):
+        if _of_one_leaf(ends, leaves) == _of_one_leaf(good[0].ends, leaves):
+            yield good[0].like, ends
 
 
 def away(low: int, loaded: int, quiet: int) -> float:
