@@ -33,7 +33,8 @@ from typing import NamedTuple
 from railgauge import hostlist, paths
 from railgauge.cli.lab import open_lab
 
-TREE = paths.HOME / ".lab" / "mutants"
+#: The copies of this run; another may be under way.
+TREE = paths.HOME / ".lab" / "mutants" / str(os.getpid())
 #: The keys of those that were killed.
 KILLED = paths.HOME / "results" / "tests" / "mutants.jsonl"
 
