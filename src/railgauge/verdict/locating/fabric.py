@@ -185,7 +185,12 @@ def _gathering_at(
         if 2 * within.low >= within.all:
             return _whole_leaf(evidence, leaf, at_this_leaf, stays_good=False)
         return _whole_leaf(evidence, leaf, leaving, stays_good=True)
-    return _one_of_several_uplinks(evidence, leaf, flows)
+    found = _one_of_several_uplinks(evidence, leaf, flows)
+    if found is None or not found.confirmed:
+        return found
+    # What was low with all beside it, for a moment, is no proof; but it needs no other cause.
+    moment = [low for low in leaving if low.always >= _STRONG and low not in flows]
+    return dataclasses.replace(found, lows=(*found.lows, *_of_good_ends(evidence, moment)))
 
 
 def _whole_leaf(
