@@ -47,9 +47,12 @@ def sweep(
     #: the same, of pairs that were measured while all else was quiet
     quiet: dict[object, list[tuple[int, Observation]]] = {}
     number = 0
+    #: the numbers of the places of each round
+    of_rounds: list[range] = []
     for members in schedule.rounds(cases, settings, leaves):
         of_round = [cases[place] for place in members]
         within += [schedule.within(case, leaves) for case in of_round]
+        of_rounds.append(range(len(listed), len(listed) + len(of_round)))
         listed += measure([(ends[case.server], ends[case.client]) for case in of_round], number)
         number += 1
     for left in range(settings.locate_rounds, 0, -1):
@@ -67,8 +70,12 @@ def sweep(
             again = [pair] if pair is not None else []
         if not again:
             break
-        places = [(ends[one.server], ends[one.client]) for one in again]
-        for one, observation in zip(again, measure(places, number), strict=True):
+        of = within[again[0].like]
+        of_round = max((r for r in of_rounds if any(within[n] == of for n in r)), key=len)
+        beside = _beside(again, listed, of_round, list(ends), leaves.of_node)
+        beside = [] if kept is quiet else beside
+        places = [(ends[one.server], ends[one.client]) for one in (*again, *beside)]
+        for one, observation in zip(again, measure(places, number), strict=False):
             observation = observation._replace(quiet=kept is quiet)
             kept.setdefault(within[one.like], []).append((one.like, observation))
         number += 1
@@ -76,6 +83,21 @@ def sweep(
     more = itertools.chain(*added.values(), *quiet.values())
     evidence.add([*listed, *(observation for _, observation in more)])
     return evidence, number
+
+
+def _beside(
+    again: Sequence[retest.Again],
+    listed: Sequence[Observation],
+    of_round: Sequence[int],
+    there: Sequence[str],
+    leaves: Mapping[str, str],
+) -> list[retest.Again]:
+    """The pairs that keep the others busy, as `railgauge.node.rounds` chooses them."""
+    met = [
+        retest.Met(n, listed[n].a.node, listed[n].b.node, bool(listed[n].value)) for n in of_round
+    ]
+    well = {end.node for o in listed if o.value for end in (o.a, o.b)}
+    return retest.beside(again, met, lambda _: "", [n for n in there if n in well], leaves)
 
 
 def _met(

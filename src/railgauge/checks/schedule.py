@@ -37,6 +37,9 @@ LOCATE_VARIABLE = "RAILGAUGE_LOCATE_ROUNDS"
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
+#: Longer ones are no numbers of this kind.
+_DIGITS = 18
+
 #: The most places of a check on a partition by schedules in which every node has many partners: a
 #: dozen checks list them, and a session keeps all in memory.
 MOST_PLACES = 150_000
@@ -55,10 +58,15 @@ def of(partition: Partition) -> systems.Sweep:
     if schedule:
         changes["schedule"] = schedule
     if seed:
-        changes["seed"] = int(seed) if seed.isdecimal() else seed
+        changes["seed"] = _number(seed)
     if more := os.environ.get(LOCATE_VARIABLE):
-        changes["locate_rounds"] = int(more) if more.isdecimal() else more
+        changes["locate_rounds"] = _number(more)
     return partition.extras.sweep.model_copy(update=changes)
+
+
+def _number(text: str) -> int | str:
+    """The number that it is; the text where it is none, or too long for one."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else text
 
 
 def _is_of_one_leaf(partition: Partition) -> bool:

@@ -182,10 +182,11 @@ class WanCheck(PairCheck):
         if path.link_gbits and path.mtu_bytes:
             known.append(limits.tcp(path.link_gbits, path.mtu_bytes))
         facts = self.observed.facts if self.observed else {}
-        round_trip = facts.get(self.client_node, {}).get("rtt_ms")
+        echoes = facts.get(self.client_node, {}).get("rtt_echoes_ms")
         window = self._window_bytes(facts)
-        if window and round_trip:
-            known.append(limits.tcp_window(window, round_trip / 1e3))
+        if window and echoes:
+            # More than by the shortest of all is impossible.
+            known.append(limits.tcp_window(window, min(echoes) / 1e3))
         return min(known, key=lambda limit: limit.value, default=None)
 
     def _window_bytes(self, facts: Facts) -> int | None:

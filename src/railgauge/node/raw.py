@@ -11,7 +11,8 @@ written of them comes up to `COLLECT_S` later. The events, by `event`:
     launch     launch, places, parent, why, seconds, out, err, files: of a sweep by launches
                (launches.py); what its places left follows it, and replaces what they left before
     again      place, name, like (the place of the list that it is like), server, client, quiet
-               (true where it is measured alone on purpose)
+               (true where it is measured alone on purpose), beside (true where it is there to keep
+               its nodes busy)
     place      place, round, outcome (one of OUTCOMES), why, seconds
     round      round, seconds, tool_seconds (the longest call of a client in it)
     strangers  count, from: the first addresses
@@ -130,8 +131,9 @@ class Side(NamedTuple):
 
 
 class Added(NamedTuple):
-    """A place that was added to the list, and the number of the listed one that it is like; and
-    whether it is measured while all else is quiet, to tell load from a fault.
+    """A place that was added to the list, and the number of the listed one that it is like; whether
+    it is measured while all else is quiet, to tell load from a fault; and whether it is `beside`
+    others for their load, so that nothing is judged by it.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Added(NamedTuple):
     server: str
     client: str
     quiet: bool = False
+    beside: bool = False
 
 
 class Packed(Mapping[str, str]):
@@ -188,9 +191,9 @@ class Raw:
                 self.sides.pop(place, None)
         elif kind == "again":
             ends = str(event["server"]), str(event["client"])
-            quiet = event.get("quiet") is True
+            quiet, beside = (event.get(name) is True for name in ("quiet", "beside"))
             self.again[event["place"]] = Added(
-                str(event["name"]), int(event["like"]), *ends, quiet=quiet
+                str(event["name"]), int(event["like"]), *ends, quiet=quiet, beside=beside
             )
         elif kind == "place":
             self.places[event["place"]] = event

@@ -20,7 +20,7 @@ import itertools
 import math
 import operator
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from railgauge.node.counters import PERIOD_S, RESENT
@@ -55,7 +55,7 @@ _SAME = 0.99
 #: Times that differ by less may be the same: each begins and ends within a period.
 _SHORT_S = 2.5 * PERIOD_S
 
-#: So many pairs that were good go on beside those that are measured again, at most.
+#: So many pairs at most keep the others busy while some are measured again.
 MOST_BESIDE = 128
 
 #: A client that takes so many times what usual ones do has a stream that crawls, too slow to be
@@ -215,16 +215,8 @@ def most_resent(segments: Sequence[int], most: float) -> float:
 def choose(
     conditions: Sequence[Sequence[Met]], there: Sequence[str], leaves: Mapping[str, str]
 ) -> list[Again]:
-    """The pairs of the next round, under the load of the listed ones; none where no pair tells."""
-    chosen = telling(conditions, there, leaves)
-    return [*chosen, *_beside(chosen, conditions, there, leaves)]
-
-
-def telling(
-    conditions: Sequence[Sequence[Met]], there: Sequence[str], leaves: Mapping[str, str]
-) -> list[Again]:
-    """The pairs that tell who is at fault, all under one condition but those within a leaf: what is
-    open tells more than an uplink that is suspect.
+    """The pairs of the next round, all under one condition but those within a leaf: what is open
+    tells more than an uplink that is suspect.
     """
     home = next((pairs for met in conditions if (pairs := _at_home(met, there, leaves))), [])
     taken = {node for pair in home for node in pair.ends}
@@ -235,47 +227,61 @@ def telling(
     return [*home, *again, *max(flows, key=len, default=[])]
 
 
-def _beside(
+def beside(
     chosen: Sequence[Again],
-    conditions: Iterable[Sequence[Met]],
+    of_round: Sequence[Met],
+    label: Callable[[int], str],
     there: Sequence[str],
     leaves: Mapping[str, str],
 ) -> list[Again]:
-    """The pairs that go on beside those that are measured again, so that these are under the load
-    that they had: who is slow for it would be good in a round of few. They were good with each
-    other, but for the last ones, which are left over; those of the same leaves come first.
+    """The pairs that keep all else as busy as in a listed round (`of_round`) while some are
+    measured again: who is slow for the load would be good in a round of few. Nothing is judged by
+    them, and what a pair has beside its ends, as rails, is the `label` of its place.
+
+    They are those that were good there; then every two of the nodes that are left over, on one leaf
+    if these pairs are. Pairs of the same leaves come first. `there` are the nodes that may be
+    measured, and were good with somebody.
     """
-    likes = {one.like for one in chosen}
-    free = set(there).difference(*(one.ends for one in chosen))
+    busy = {end for one in chosen for end in _rails(*one.ends, label(one.like))}
     near = {leaves.get(node) for one in chosen for node in one.ends}
-    good = [
-        one
-        for met in conditions
-        if not likes.isdisjoint(one.like for one in met)
-        for one in met
-        if one.good and not one.alone
-    ]
-    well = {node for one in good for node in one.ends}
+    good = [one for one in of_round if one.good and set(one.ends) <= set(there)]
+    good.sort(key=lambda one: near.isdisjoint(map(leaves.get, one.ends)))
     pairs: list[Again] = []
-    as_they_were = sorted(good, key=lambda one: near.isdisjoint(map(leaves.get, one.ends)))
     for like, ends in itertools.chain(
-        ((one.like, one.ends) for one in as_they_were), _left_over(good, well & free, there, leaves)
+        ((one.like, one.ends) for one in good), _left_over(of_round, busy, label, there, leaves)
     ):
         if len(pairs) == MOST_BESIDE:
             break
-        if free.issuperset(ends):
+        rails = _rails(*ends, label(like))
+        if busy.isdisjoint(rails):
             pairs.append(Again(like, *ends))
-            free.difference_update(ends)
+            busy |= rails
     return pairs
 
 
+def _rails(server: str, client: str, label: str) -> set[tuple[str, str]]:
+    """What a pair uses at each of its nodes: `0-1` is rail 0 of the server and 1 of the client."""
+    at_server, dash, at_client = label.partition("-")
+    return {(server, at_server), (client, at_client if dash else at_server)}
+
+
 def _left_over(
-    good: Sequence[Met], free: Collection[str], there: Sequence[str], leaves: Mapping[str, str]
+    of_round: Sequence[Met],
+    busy: Set[tuple[str, str]],
+    label: Callable[[int], str],
+    there: Sequence[str],
+    leaves: Mapping[str, str],
 ) -> Iterable[tuple[int, tuple[str, str]]]:
-    """Every two of them, on one leaf if those are that were good."""
-    for ends in itertools.combinations([node for node in there if node in free], 2):
-        if _of_one_leaf(ends, leaves) == _of_one_leaf(good[0].ends, leaves):
-            yield good[0].like, ends
+    """Every two nodes of the pairs of a label, a place of which they are like."""
+    by_label: dict[str, list[Met]] = {}
+    for one in of_round:
+        by_label.setdefault(label(one.like), []).append(one)
+    for name, of_label in by_label.items():
+        first, nodes = of_label[0], {node for one in of_label for node in one.ends}
+        free = [n for n in there if n in nodes and not busy >= _rails(n, n, name)]
+        for ends in itertools.combinations(free, 2):
+            if _of_one_leaf(ends, leaves) == _of_one_leaf(first.ends, leaves):
+                yield first.like, ends
 
 
 def away(low: int, loaded: int, quiet: int) -> float:

@@ -87,6 +87,8 @@ class Rounds:
         """
         self._sweep, self._send, self._write, self._drop = sweep, send, write, drop
         self.lost: dict[str, str] = {}
+        #: how many rounds were listed
+        self._listed = len(sweep.rounds)
         #: place that was told to prepare -> its round
         self._begun: dict[int, int] = {}
         self._current: dict[int, Place] = {}
@@ -112,6 +114,8 @@ class Rounds:
         self._like: dict[int, int] = {}
         #: the places that are measured while all else is quiet, to tell load from a fault
         self._quiet: set[int] = set()
+        #: those that keep the others busy while some are measured again
+        self._beside: set[int] = set()
         #: condition -> how long good places took
         self._took: dict[int, list[float]] = {}
         self._enough = False
@@ -121,7 +125,7 @@ class Rounds:
 
     async def run(self) -> None:
         """Run all rounds in their order, and then the retests that tell which node is at fault."""
-        rounds, began, number, listed = self._sweep.rounds, 0.0, 0, len(self._sweep.rounds)
+        rounds, began, number = self._sweep.rounds, 0.0, 0
         while number < len(rounds) and not self._is_enough():
             self._prepare(number, early=False)
             await self._until(functools.partial(self._is_prepared, number), GRACE_S)
@@ -142,9 +146,9 @@ class Rounds:
             )
             began = time.monotonic()
             number += 1
-            more = number - listed < self._sweep.retests.rounds and not self._enough
-            if number >= listed and more:
-                self._add_round(number - listed + 1)
+            more = number - self._listed < self._sweep.retests.rounds and not self._enough
+            if number >= self._listed and more:
+                self._add_round(number - self._listed + 1)
 
     def _is_enough(self) -> bool:
         """Whether those who ordered the sweep have asked for an early end."""
@@ -174,7 +178,7 @@ class Rounds:
         known; else of one pair, if a quiet round tells load from a fault.
         """
         conditions: dict[int, list[int]] = {}
-        for index in self._good:
+        for index in (n for n in self._good if n not in self._beside):
             conditions.setdefault(self._sweep.places[index].of, []).append(index)
         there = [node for node in self._sweep.nodes if node not in self.lost]
         met: list[list[retest.Met]] = []
@@ -194,8 +198,9 @@ class Rounds:
         if is_quiet:
             pairs = (retest.quiet_pair(*of, there, retests.leaves, left) for of in beside.values())
             chosen = list(itertools.islice(filter(None, pairs), 1))
-        first = len(self._sweep.places)
-        for index, again in enumerate(chosen, start=first):
+        others = self._others(chosen) if chosen and not is_quiet else []
+        first, judged = len(self._sweep.places), len(chosen)
+        for index, again in enumerate([*chosen, *others], start=first):
             place = self._sweep.again(index, again.like, again.server, again.client)
             self._like[index] = again.like
             name = ":".join((again.server, again.client, *self._labels(index)))
@@ -203,9 +208,32 @@ class Rounds:
             if is_quiet:
                 self._quiet.add(index)
                 event["quiet"] = True
+            if index >= first + judged:
+                self._beside.add(index)
+                event["beside"] = True
             self._write({**event, "like": again.like, **place.roles})
         if chosen:
             self._sweep.rounds.append(tuple(range(first, len(self._sweep.places))))
+
+    def _others(self, chosen: Sequence[retest.Again]) -> list[retest.Again]:
+        """The pairs that keep all else as busy as the listed rounds of this condition did."""
+        places, of = self._sweep.places, self._sweep.places[chosen[0].like].of
+        rounds = self._sweep.rounds[: self._listed]
+        of_round = max((r for r in rounds if any(places[n].of == of for n in r)), key=len)
+        well = {
+            n for index, good in self._good.items() if good for n in places[index].roles.values()
+        }
+        return retest.beside(
+            chosen,
+            [retest.Met(n, *self._ends(n), self._good.get(n)) for n in of_round],
+            lambda index: next(iter(self._labels(index)), ""),
+            [node for node in self._sweep.nodes if node in well and node not in self.lost],
+            self._sweep.retests.leaves,
+        )
+
+    def _ends(self, index: int) -> tuple[str, str]:
+        roles = self._sweep.places[index].roles
+        return roles["server"], roles["client"]
 
     def _labels(self, index: int) -> tuple[str, ...]:
         """What a place has beside its ends, as its name has it."""

@@ -974,6 +974,23 @@ def test_what_was_measured_alone_to_tell_load_says_so_and_needs_no_reference(
     assert [f.kind for f in found[AGAIN].failures] == ([] if quiet else ["no-reference"])
 
 
+def test_what_kept_others_busy_is_not_judged(check: Any) -> None:
+    """It is in no record: it fails nobody, and replaces no number of a comparison."""
+    left = measured_again(check, 4.0)
+    left.beside = {AGAIN}
+    left.write(check)
+    assert jobs.judge(check) == ""
+    assert {result.place for result in record(check).results} == set(NAMES)
+
+
+def test_a_node_that_is_lost_while_it_kept_others_busy_is_lost(check: Any) -> None:
+    left = measured_again(check)
+    left.beside, left.lost = {AGAIN}, {"n3": "gone"}
+    left.outcomes[AGAIN] = ("lost", "n3: gone")
+    left.write(check)
+    assert "n3: gone" in jobs.judge(check)
+
+
 def test_its_numbers_are_none_of_the_condition(check: Any) -> None:
     measured_again(check, 4.0).write(check)
     jobs.judge(check)

@@ -219,7 +219,7 @@ def test_a_seed_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     assert found is not None and "RAILGAUGE_SEED is 'x'" in found.message
 
 
-@pytest.mark.parametrize("wrong", ["x", "-1", "1.5"])
+@pytest.mark.parametrize("wrong", ["x", "-1", "1.5", 5000 * "9"])
 def test_rounds_to_locate_that_are_no_number_are_an_error(
     monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:

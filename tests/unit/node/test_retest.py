@@ -16,6 +16,7 @@ from railgauge.node.retest import (
     Carried,
     Met,
     away,
+    beside,
     bound,
     bound_since,
     carried,
@@ -26,7 +27,6 @@ from railgauge.node.retest import (
     quiet_pair,
     rates,
     resent,
-    telling,
 )
 
 #: More than that no campaign waits for.
@@ -91,9 +91,9 @@ def test_one_bad_node_of_a_ring_meets_a_third_partner() -> None:
 def test_whose_two_runs_failed_by_themselves_is_cleared_by_a_third() -> None:
     """As those of one node of some hundred do now and then where 1 % of all runs fail."""
     met = [Met(0, *pair, "n2" not in pair) for pair in ring(nodes(6))]
-    again, *beside = choose([met], nodes(6), {})
-    assert "n2" in again.ends and "n2" not in ends_of(beside)
-    met += [Met(0, *one[1:], True) for one in (again, *beside)]
+    (again,) = next_round(met, nodes(6))
+    assert "n2" in again.ends
+    met.append(Met(0, *again[1:], True))
     # Cleared as client, say, it may be bad as server: what is open are the two pairs, each one way.
     (one,) = (one for one in next_round(met, nodes(6)) if "n2" in one.ends)
     assert set(one.ends) in ({"n1", "n2"}, {"n2", "n3"})
@@ -171,10 +171,9 @@ def test_nodes_that_are_gone_are_not_measured() -> None:
     assert "n2" in again.ends and "n0" not in again.ends and "n3" not in again.ends
 
 
-def test_a_pair_is_not_alone_in_its_round() -> None:
+def test_a_pair_of_good_nodes_is_measured_once_more() -> None:
     met = [Met(3, *pair, set(pair) != {"n1", "n2"}) for pair in ring(nodes(6))]
     assert next_round(met, nodes(6)) == [Again(3, "n1", "n2")]
-    assert len(choose([met], nodes(6), {})) == 3
 
 
 def test_a_partner_is_where_the_former_was() -> None:
@@ -205,74 +204,93 @@ def across(bad: Collection[tuple[int, int]]) -> list[Met]:
 
 
 def asked(met: Sequence[Met], leaves: dict[str, str]) -> list[Again]:
-    """The pairs of the next round that tell something."""
-    return telling([met], nodes(16), leaves)
+    """The pairs of the next round, as the conductor asks for them."""
+    return choose([met], nodes(16), leaves)
 
 
 def ends_of(pairs: Sequence[Again]) -> list[str]:
     return [node for one in pairs for node in one.ends]
 
 
-@pytest.mark.parametrize("count", [6, 8, 16, 17])
+def of_ring(names: Sequence[str], bad: str, number: int = 0) -> list[Met]:
+    """A round of a ring: every second pair."""
+    pairs = list(enumerate(ring(names)))[number::2]
+    return [Met(n, *pair, bad not in pair) for n, pair in pairs]
+
+
+def one_rail(like: int) -> str:
+    return ""
+
+
+@pytest.mark.parametrize("count", [6, 8, 16])
 def test_pairs_are_measured_again_while_all_others_are_busy(count: int) -> None:
-    """Who is slow for the load would be good in a round of two pairs."""
+    """Who is slow for the load would be good in a round of one pair. All but n2 are good with
+    somebody: n3, say, whose partner n2 is measured with n4.
+    """
     names = nodes(count)
-    met = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(names))]
-    chosen = choose([met], names, {})
-    assert len(telling([met], names, {})) == 1
-    busy = ends_of(chosen)
-    assert len(set(busy)) == len(busy) >= count - 1
+    chosen = [Again(2, "n4", "n2")]
+    others = beside(chosen, of_ring(names, "n2"), one_rail, names, {})
+    assert Counter(ends_of([*chosen, *others])) == Counter(names)
+    # They go on as they were good with each other, as far as these are free.
+    good = {Again(*one[:3]) for one in of_ring(names, "n2") if one.good and "n4" not in one.ends}
+    assert good <= set(others)
 
 
-def test_the_others_go_on_as_they_were_good_with_each_other() -> None:
+def test_who_may_not_be_measured_keeps_nobody_busy() -> None:
     names = nodes(16)
-    met = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(names))]
-    beside = choose([met], names, {})[2:]
-    good = {Again(*one[:3]) for one in met if one.good}
-    assert sum(one in good for one in beside) >= len(beside) - 2
+    there = [name for name in names if name not in ("n9", "n12")]
+    others = beside([Again(2, "n4", "n2")], of_ring(names, "n2"), one_rail, there, {})
+    assert not {"n2", "n4", "n9", "n12"} & set(ends_of(others))
+    # n8 and n13, whose partners these were, have each other.
+    assert len(others) == 6
 
 
-def test_nobody_goes_on_where_nothing_is_measured_again() -> None:
-    met = [Met(n, *pair, True) for n, pair in enumerate(ring(nodes(16)))]
-    assert choose([met], nodes(16), {}) == []
+def test_where_the_listed_pair_was_alone_so_is_what_is_measured_again() -> None:
+    listed = [Met(5, "n1", "n2", False)]
+    assert beside([Again(5, "n3", "n2")], listed, one_rail, nodes(16), {}) == []
 
 
-def test_who_was_never_good_and_who_is_gone_go_on_with_nobody() -> None:
-    names = nodes(16)
-    met = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(names))]
-    # What nothing is known of, and who was good alone only.
-    met += [Met(0, "n16", "n17", None), Met(0, "n18", "n19", True, alone=True)]
-    there = [node for node in nodes(20) if node != "n9"]
-    chosen = choose([met], there, {})
-    assert Counter(ends_of(chosen))["n2"] == 1
-    assert not {"n9", "n16", "n17", "n18", "n19"} & set(ends_of(chosen))
-
-
-def test_of_many_those_of_the_same_leaf_go_on() -> None:
+def test_of_many_those_of_the_same_leaf_are_busy() -> None:
     """All others of its leaf, and not all of the partition."""
     names = nodes(4 * MOST_BESIDE)
     leaves = {node: f"leaf{int(node[1:]) // 32}" for node in names}
-    rings = [ring(names[n : n + 32]) for n in range(0, len(names), 32)]
-    pairs = [pair for of_leaf in rings for pair in of_leaf]
-    met = [Met(n, *pair, "n300" not in pair) for n, pair in enumerate(pairs)]
-    chosen = choose([met], names, leaves)
-    assert len(chosen) == len(telling([met], names, leaves)) + MOST_BESIDE
-    of_leaf = [node for node in names if leaves[node] == leaves["n300"]]
-    assert len(set(of_leaf) & set(ends_of(chosen))) >= len(of_leaf) - 2
+    chosen = [Again(300, "n302", "n300")]
+    others = beside(chosen, of_ring(names, "n300"), one_rail, names, leaves)
+    assert len(others) == MOST_BESIDE
+    of_leaf = {node for node in names if leaves[node] == leaves["n300"]}
+    assert len(of_leaf - set(ends_of([*chosen, *others]))) <= 2
 
 
-def test_all_that_goes_on_is_of_the_condition_that_is_measured_again() -> None:
-    first = [Met(n, *pair, "n2" not in pair) for n, pair in enumerate(ring(nodes(8)))]
-    second = [Met(9, "n20", "n21", True), Met(9, "n22", "n23", True)]
-    chosen = choose([first, second], nodes(24), {})
-    assert all(one.like < 9 for one in chosen)
+def test_the_other_rails_of_a_node_are_as_busy_as_they_were() -> None:
+    """All rails at once: place 2n is of rail 0, 2n + 1 of rail 1."""
+
+    def label(like: int) -> str:
+        return f"{like % 2}-{like % 2}"
+
+    listed = [
+        Met(2 * (one.like) + rail, *one.ends, bool(one.good) or rail == 1)
+        for one in of_ring(nodes(8), "n2")
+        for rail in (0, 1)
+    ]
+    chosen = [Again(4, "n4", "n2")]
+    others = beside(chosen, listed, label, nodes(8), {})
+    used = Counter((node, label(one.like)) for one in (*chosen, *others) for node in one.ends)
+    assert used == Counter((node, rail) for node in nodes(8) for rail in ("0-0", "1-1"))
+
+
+def test_a_rail_that_is_measured_again_is_used_once() -> None:
+    """From rail 0 of one node to rail 1 of the other: neither of these does anything else."""
+    labels = {0: "0-1", 1: "1-0", 2: "0-0", 3: "1-1"}
+    listed = [Met(like, "n1", "n2", True) for like in labels]
+    others = beside([Again(0, "n1", "n2")], listed, labels.__getitem__, nodes(4), {})
+    assert [one.like for one in others] == [1]
 
 
 def test_across_leaves_those_that_are_left_over_meet_other_leaves_too() -> None:
     leaves = in_fours(16)
-    chosen = choose([across([(4, 0), (8, 4), (12, 8)])], nodes(16), leaves)
-    away = [one for one in chosen if len({leaves[node] for node in one.ends}) == 2]
-    assert len(away) >= len(chosen) - 1
+    listed = across([(4, 0), (8, 4), (12, 8)])[:8]
+    others = beside([Again(0, "n4", "n9")], listed, one_rail, nodes(16), leaves)
+    assert others and all(len({leaves[node] for node in one.ends}) == 2 for one in others)
 
 
 def test_a_suspect_uplink_does_not_take_the_rounds_of_another_condition() -> None:

@@ -455,7 +455,8 @@ def test_where_all_are_good_nothing_is_measured_again() -> None:
 
 
 def test_who_stands_between_two_slow_ones_meets_somebody_else() -> None:
-    found = again(with_rates(ring(), n2=5.0, n4=5.0))
+    cluster = with_rates(ring(), n2=5.0, n4=5.0)
+    found = [(n, name) for n, name in again(cluster) if name not in beside(cluster).values()]
     assert {number for number, _ in found} == {2}
     met = [set(name.removesuffix("@1").split(":")) for _, name in found]
     for node in ("n2", "n3", "n4"):
@@ -540,6 +541,35 @@ def test_who_is_slow_alone_is_measured_so_once_and_where_few_rounds_are_left_nev
     retests: int, count: int
 ) -> None:
     assert len(alone(with_rates(ring(retests), n2=5.0))) == count
+
+
+def beside(cluster: Cluster) -> dict[int, str]:
+    """The places that keep others busy, with their names."""
+    return {e["place"]: e["name"] for e in cluster.events if e.get("beside")}
+
+
+def test_while_a_pair_is_measured_again_all_others_are_as_busy_as_they_were() -> None:
+    cluster = with_rates(ring(), n2=5.0)
+    (pair,) = {name for _, name in again(cluster)} - set(beside(cluster).values())
+    busy = [node for name in beside(cluster).values() for node in name.split("@")[0].split(":")]
+    assert "n2" in pair and sorted([*busy, *pair.split("@")[0].split(":")]) == NAMES
+
+
+def test_where_nobody_is_bad_or_all_is_quiet_nobody_is_busy() -> None:
+    assert beside(with_rates(ring())) == {}
+    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_beside_others))
+    assert not {name for name in beside(cluster).values() if name in alone(cluster)}
+
+
+def test_what_keeps_others_busy_tells_nothing() -> None:
+    """It fails: nobody is measured again for that, and who was at fault still is."""
+
+    def failing_beside(cluster: Cluster, node: str, message: wire.Message) -> None:
+        fails = NAMES if message.get("place") in beside(cluster) else ()
+        carrying({"n2": 5.0}, fails=fails)(cluster, node, message)
+
+    cluster = swept(ring(), **dict.fromkeys(NAMES, failing_beside))
+    assert beside(cluster) and again(cluster) == again(with_rates(ring(), n2=5.0))
 
 
 def test_a_node_that_is_lost_is_not_measured_again() -> None:
