@@ -238,13 +238,14 @@ def beside(
     measured again: who is slow for the load would be good in a round of few. Nothing is judged by
     them, and what a pair has beside its ends, as rails, is the `label` of its place.
 
-    They are those that were good there; then every two of the nodes that are left over, on one leaf
-    if these pairs are. Pairs of the same leaves come first. `there` are the nodes that may be
-    measured, and were good with somebody.
+    They are those that were good there; then every two of the nodes that are left over, if possible
+    on one leaf if these pairs are. Pairs of the same leaves come first. `there` are the nodes that
+    may be measured, and were good with somebody.
     """
     busy = {end for one in chosen for end in _rails(*one.ends, label(one.like))}
     near = {leaves.get(node) for one in chosen for node in one.ends}
-    good = [one for one in of_round if one.good and set(one.ends) <= set(there)]
+    present = set(there)
+    good = [one for one in of_round if one.good and present.issuperset(one.ends)]
     good.sort(key=lambda one: near.isdisjoint(map(leaves.get, one.ends)))
     pairs: list[Again] = []
     for like, ends in itertools.chain(
@@ -276,11 +277,12 @@ def _left_over(
     by_label: dict[str, list[Met]] = {}
     for one in of_round:
         by_label.setdefault(label(one.like), []).append(one)
-    for name, of_label in by_label.items():
+    for as_there, (name, of_label) in itertools.product((True, False), by_label.items()):
         first, nodes = of_label[0], {node for one in of_label for node in one.ends}
         free = [n for n in there if n in nodes and not busy >= _rails(n, n, name)]
+        at_home = _of_one_leaf(first.ends, leaves)
         for ends in itertools.combinations(free, 2):
-            if _of_one_leaf(ends, leaves) == _of_one_leaf(first.ends, leaves):
+            if (_of_one_leaf(ends, leaves) == at_home) == as_there:
                 yield first.like, ends
 
 

@@ -286,11 +286,21 @@ def test_a_rail_that_is_measured_again_is_used_once() -> None:
     assert [one.like for one in others] == [1]
 
 
+def test_a_pair_is_not_alone_where_the_listed_one_was_not() -> None:
+    """What are left over are of other leaves than the listed pairs: better than nobody."""
+    leaves = {"n0": "l0", "n1": "l1", "n2": "l2", "n3": "l0"}
+    listed = [Met(0, "n0", "n3", False), Met(1, "n1", "n2", True)]
+    others = beside([Again(0, "n3", "n2")], listed, one_rail, ["n0", "n1", "n2"], leaves)
+    assert others == [Again(0, "n0", "n1")]
+
+
 def test_across_leaves_those_that_are_left_over_meet_other_leaves_too() -> None:
     leaves = in_fours(16)
     listed = across([(4, 0), (8, 4), (12, 8)])[:8]
     others = beside([Again(0, "n4", "n9")], listed, one_rail, nodes(16), leaves)
-    assert others and all(len({leaves[node] for node in one.ends}) == 2 for one in others)
+    away = [len({leaves[node] for node in one.ends}) == 2 for one in others]
+    # The last two are of one leaf.
+    assert away == [True] * 4 + [False]
 
 
 def test_a_suspect_uplink_does_not_take_the_rounds_of_another_condition() -> None:
