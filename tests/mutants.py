@@ -2821,6 +2821,13 @@ MUTANTS = [
         "tests/unit/verdict/locating/test_rounds.py -k is_worse_than_others",
     ),
     Mutant(
+        "what is low for a moment at a bad uplink names pairs",
+        "src/railgauge/verdict/locating/fabric.py",
+        "moment = [low for low in leaving if low.always >= _STRONG and low not in flows]",
+        "moment: list[Low] = []",
+        "tests/unit/verdict/locating/test_scenarios.py -k low_for_a_moment_at_an_uplink",
+    ),
+    Mutant(
         "flows of ends that are never good make a bad uplink the nodes' own",
         "src/railgauge/verdict/locating/fabric.py",
         "if not low.event and (low in left or leaves.count(leaf) != 1):",

@@ -296,11 +296,10 @@ def _slow_ways(
 
     Such an end is low with whomever it meets, at its own leaf too, and hardly ever good in that
     part. Results are low by themselves at the `rate`. An end costs what it takes to name it. What
-    else leaves the leaf and is low, of ends that are never good, is explained by these, and speaks
-    for neither.
+    else leaves the leaf and is low, as that of ends which are never good, speaks for neither.
     """
-    of_never_good = evidence.across[leaf].low - len(flows)
-    here = evidence.across[leaf].all - of_never_good
+    others_low = evidence.across[leaf].low - len(flows)
+    here = evidence.across[leaf].all - others_low
     share = len(flows) / here
     ratio = len(flows) * math.log(share / rate) + special.xlog1py(here - len(flows), -share)
     ratio -= (here - len(flows)) * math.log1p(-rate)

@@ -835,3 +835,26 @@ def test_a_node_of_a_few_that_fails_most_of_the_time_is_confirmed(count: int) ->
         evidence.add(observations)
         confirmed += locate(evidence).failing_nodes
     assert set(confirmed) == {"n0"} and len(confirmed) >= 19
+
+
+@pytest.mark.parametrize("seed", [2, 5, 8])
+def test_what_is_low_for_a_moment_at_an_uplink_that_is_bad_names_no_pair(seed: int) -> None:
+    """As in the drill of a lossy one: in one round all four flows between two leaves took it."""
+    chance = random.Random(seed)
+    ends = [End(f"n{number}") for number in range(16)]
+    ways = [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]
+    observations = []
+    for round in range(9):
+        for one, other in ways[round % 3]:
+            for number in range(4):
+                a, b = ends[4 * one + number], ends[4 * other + (number + round // 3) % 4]
+                value: float | None = 9.7 * (1 + chance.gauss(0, 0.005))
+                if one == 0 and round != 4 and chance.random() < 0.3:
+                    value = None
+                if one == 0 and round == 3:
+                    value = 9.7 * (0.45 + 0.1 * chance.random())
+                observations.append(Observation(a, b, value, round))
+    evidence = Evidence({end: f"leaf{number // 4 + 1}" for number, end in enumerate(ends)})
+    evidence.add(observations)
+    (suspect,) = locate(evidence).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == ("uplink", "leaf1", True)
