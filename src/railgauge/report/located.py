@@ -51,8 +51,10 @@ def left_open(fewest: int | None) -> str:
 
 def name(suspect: Suspect) -> str:
     """As people look for it: a node by its name, `rail n2:mlx5_1`, `the way between n1 and n2`,
-    `rail 3` of which no leaf is known.
+    `rail 3` of which no leaf is known, `n2 under load`.
     """
+    if suspect.kind == "load":
+        return f"{suspect.name} under load"
     if suspect.kind == "pair":
         return f"the way between {' and '.join(suspect.nodes)}"
     if suspect.kind == "node" or suspect.name.startswith("rail "):

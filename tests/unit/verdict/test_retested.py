@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from railgauge.checks.pairing import cover
 from railgauge.model.record import Row
 from railgauge.node.retest import Met, choose
+from railgauge.report.located import name
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import suspects
 from railgauge.verdict.locating import End, Observation, Suspect, locate
 from tests import swept
-from tests.unit.verdict.locating.campaigns import told
 from tests.unit.verdict.test_rules import LIMIT, REFERENCE, bandwidth, case_on, ring
 
 #: `locate_rounds`, unless a system says otherwise.
@@ -173,7 +173,7 @@ def test_who_is_slow_while_others_are_busy_is_told_from_who_is_bad(size: int, cr
     """
     leaf_of = {End(f"n{number}"): "leaf1" for number in range(size)}
 
-    def measured(slow_from: float) -> tuple[list[str], int]:
+    def measured(slow_from: float) -> tuple[Suspect, int]:
         noise = random.Random(size)
 
         def measure(pairs: list[tuple[End, End]], number: int) -> list[Observation]:
@@ -189,9 +189,12 @@ def test_who_is_slow_while_others_are_busy_is_told_from_who_is_bad(size: int, cr
             ]
 
         evidence, rounds = swept.sweep(measure, leaf_of, "neighbours", most=12)
-        return told(locate(evidence)), rounds
+        (suspect,) = locate(evidence).suspects
+        return suspect, rounds
 
     by_load, bad = measured(crowd), measured(0)
-    assert (by_load[0], bad[0]) == (["load n2"], ["node n2"])
+    assert (by_load[0].kind, bad[0].kind) == ("load", "node")
+    assert name(by_load[0]) == "n2 under load" and name(bad[0]) == "n2"
+    assert "while others are busy, good while all else is quiet" in by_load[0].why
     # A bad one is so at once.
     assert by_load[1] > bad[1] + 5

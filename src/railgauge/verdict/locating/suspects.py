@@ -133,10 +133,11 @@ class Suspect:
             return f"{words}{', and good with others' if convicts and clears else ''}{checks_shown}"
         cleared = any(witness.says == "clears" for witness in self.evidence)
         good = ", good with others" if cleared else ""
-        busy = " while others are busy" if self.kind == "load" else ""
+        if self.kind == "load":
+            good = " while others are busy, good while all else is quiet"
         one_way = f", only as {self.only_as}" if self.only_as else ""
         with_whom = ", ".join(sorted(partners, key=natural))
-        return f"bad with {with_whom}{good}{one_way}{busy}{checks_shown}"
+        return f"bad with {with_whom}{good}{one_way}{checks_shown}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
