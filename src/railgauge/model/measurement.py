@@ -49,7 +49,7 @@ METRICS: Mapping[str, Metric] = {
     "time_to_stable": Metric("s", "less", "until the rate is that of the run's second half"),
     "transfer_time": Metric("s", "less", "of a set of files, from the sender's start to its end"),
     "jain_index": Metric("1", "more", "(sum x)^2 / (n sum x^2) of the bytes that n links carried"),
-    "rtt": Metric("ms", "less", "median round trip time of the path, idle"),
+    "rtt": Metric("ms", "less", "round trip time of the path, idle: the least but one of five"),
     "links": Metric("links", "more", "a node's rails and bonded links that are as they should be"),
     "expectations": Metric("entries", "more", "of expected.yaml that hold on a node"),
     "latency": Metric("us", "less", "the typical one: perftest's median, half of a round trip"),
