@@ -2835,6 +2835,13 @@ MUTANTS = [
         "tests/unit/verdict/locating/test_swept.py -k most_flows_of_a_leaf",
     ),
     Mutant(
+        "a sum by a clock that is none of its streams' makes a link fast",
+        "src/railgauge/tools/iperf2/judge.py",
+        "if whole < min(clock.seconds for clock in ours.values()):",
+        "if False:",
+        "tests/unit/tools/test_iperf2.py -k shorter_than_any_stream",
+    ),
+    Mutant(
         "an echo that overtakes the others makes a long way short",
         "src/railgauge/node/way.py",
         "by_length[len(by_length) > 2]",

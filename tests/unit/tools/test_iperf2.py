@@ -831,6 +831,19 @@ def test_a_server_that_comes_late_to_some_streams_changes_no_rate(name: str, rat
     assert found["bandwidth"] == pytest.approx(rate, rel=5e-4)
 
 
+def test_a_sum_whose_clock_is_shorter_than_any_stream_makes_no_rate_too_high() -> None:
+    """A link of 1 Gb/s carries 0.9788 with this MTU; the client's sum is of 3.0397 s, and its
+    streams are of 3.0838 to 3.0989.
+    """
+    client, server = recorded("sum-of-no-clock-client"), recorded("sum-of-no-clock-server")
+    options = iperf2.Options(streams=4, duration_s=3, interval_s=1, drain_s=5)
+    both = both_calls(iperf2.TOOL, 3.2, "iperf version 2.2.1")
+    reading = iperf2.read(client, server=server, calls=both, options=options)
+    assert reading.ok, reading.reason
+    (rate,) = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert rate == pytest.approx(8e-9 * 370048 * 1024 / 3.1024, rel=0.001) and rate < 0.9788
+
+
 def test_a_client_that_comes_late_to_the_end_of_a_stream_slows_nothing() -> None:
     """It closed a stream at 4.94 s whose last byte the server had at 3.94 s, and all at 4.14 s."""
     options = iperf2.Options(

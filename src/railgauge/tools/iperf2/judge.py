@@ -121,6 +121,9 @@ def _seconds(run: Mapping[str, Output], row: Stream) -> float:
         began = min(clock.began_s for clock in theirs.values())
         wall = max(clock.began_s + clock.seconds for clock in theirs.values()) - began
         first = min(clock.began_s for clock in ours.values())
+        if whole < min(clock.seconds for clock in ours.values()):
+            # The sum's clock is that of none of its streams.
+            whole = max(clock.began_s + clock.seconds for clock in ours.values()) - first
         before = min(
             began - clock.began_s + own.seconds - clock.seconds + own.began_s - first
             for own, clock in ((ours[port], clock) for port, clock in theirs.items())
