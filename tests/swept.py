@@ -70,10 +70,11 @@ def sweep(
             again = [pair] if pair is not None else []
         if not again:
             break
-        of = within[again[0].like]
-        of_round = max((r for r in of_rounds if any(within[n] == of for n in r)), key=len)
-        beside = _beside(again, listed, of_round, list(ends), leaves.of_node)
-        beside = [] if kept is quiet else beside
+        beside = []
+        if kept is added:
+            of = within[again[0].like]
+            of_round = max((r for r in of_rounds if any(within[n] == of for n in r)), key=len)
+            beside = _beside(again, listed, of_round, list(ends), leaves.of_node)
         places = [(ends[one.server], ends[one.client]) for one in (*again, *beside)]
         for one, observation in zip(again, measure(places, number), strict=False):
             observation = observation._replace(quiet=kept is quiet)

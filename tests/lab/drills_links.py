@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def port_loss(lab: Lab, port: str, per_mille: int) -> Iterator[None]:
     """The switch loses what goes through a port, both ways; no interface counts it, and nothing on
     the node shows it.
     """
-    with _switched(lab.require_up(), [f"numgen random mod 1000 < {per_mille} drop"], port):
+    with _switched(lab.require_up(), f"numgen random mod 1000 < {per_mille} drop", port):
         yield
 
 
@@ -53,16 +53,16 @@ def gives_way(lab: Lab, node: str, gbits: float) -> Iterator[None]:
     limit = f"limit shared {{\n    rate over {most} kbytes/second burst {_BURST_KB} kbytes\n  }}"
     switch, port = lab.switch_of(lab.node(node)), network.port(node)
     others = "numgen random mod 3 == 0 limit name shared accept"
-    with _switched(switch, ["limit name shared drop"], port, limit, others):
+    with _switched(switch, "limit name shared drop", port, limit, others):
         yield
 
 
 @contextlib.contextmanager
 def _switched(
-    switch: Process, of_port: Sequence[str], port: str, objects: str = "", of_others: str = ""
+    switch: Process, of_port: str, port: str, objects: str = "", of_others: str = ""
 ) -> Iterator[None]:
-    """nft's rules for what a switch forwards, to and from a port, and between all others."""
-    rules = [f"{way} {port} {rule}" for rule in of_port for way in ("iifname", "oifname")]
+    """A rule of nft for what a switch forwards to and from a port, and one between all others."""
+    rules = [f"{way} {port} {of_port}" for way in ("iifname", "oifname")]
     if of_others:
         rules.append(f"iifname != {port} oifname != {port} {of_others}")
     chain = "\n    ".join(("type filter hook forward priority 0;", *rules))
