@@ -485,6 +485,11 @@ def next_round(
                     ends = (node, witness) if node == one.server else (witness, node)
                     measure(one.like, *ends)
                     break
+    if len(again) == 1 and len(results) > 1:
+        # Alone in its round it would be measured under another condition: nobody beside it.
+        others = list(free)[:2]
+        if len(others) == 2:
+            measure(again[0].like, *others)
     return again
 
 

@@ -265,7 +265,7 @@ class Rounds:
                 well = well and not lossy
             like = self._like.get(index, index)
             alone = len(self._sweep.rounds[self._begun[index]]) == 1
-            met.append(retest.Met(like, place.roles["server"], place.roles["client"], well, alone))
+            met.append(retest.Met(like, *self._ends(index), well, alone))
         return met
 
     def _kept(self, index: int, rate: float) -> float | None:

@@ -72,6 +72,7 @@ def names(*numbers: int) -> set[str]:
 @given(st.integers(3, 40), st.integers(0, 39), st.sampled_from([0.1, 0.4, 0.7]), st.integers(0, 9))
 @example(4, 1, 0.4, 0)
 @example(3, 1, 0.4, 0)
+@example(4, 0, 0.7, 0)
 def test_one_slow_node_is_confirmed_and_no_other(
     size: int, bad: int, share: float, seed: int
 ) -> None:
