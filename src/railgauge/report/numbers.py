@@ -99,13 +99,14 @@ def _how(measurement: Measurement) -> list[str]:
     of_nccl = measurement.tool == nccl_tests.TOOL
     # As of "tcp busy".
     in_state = " " in measurement.operation
-    of_its_operation = both_ways or of_nccl or in_state or transfers.is_of(measurement)
+    of_a_program = measurement.metric in ("mpi_time", "application_time")
+    of_its_operation = (
+        both_ways or of_nccl or in_state or of_a_program or transfers.is_of(measurement)
+    )
     if measurement.rails or of_its_operation:
         parts.append(measurement.operation.replace("_bidirectional", " both ways"))
     if of_nccl:
         parts.append(measurement.transport)
-    if measurement.metric in ("mpi_time", "application_time"):
-        parts.append(measurement.operation)
     return parts
 
 

@@ -139,6 +139,12 @@ def test_states_of_the_hosts_are_conditions_of_their_own_and_named() -> None:
     assert [line[1] for line in lines(both)] == ["bandwidth tcp idle", "bandwidth tcp busy"]
 
 
+def test_the_time_of_a_program_names_its_operation_once() -> None:
+    time = {"metric": "mpi_time", "operation": "allreduce alone", "size_bytes": 65536}
+    ((_, label, *_),) = lines([case(measured(5.5, ("n1", "n2"), **time))])
+    assert label == "mpi_time 64 KiB allreduce alone"
+
+
 def test_a_number_alone_has_no_median() -> None:
     assert lines(pairs((9.0,)))[0][5] == "-"
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from click.testing import CliRunner
@@ -48,9 +48,11 @@ def judged(text: str = FULL, **changes: Any) -> Reading:
         ("bw-7.5-cuda-validated", "osu_bw", "7.5", 23, "CUDA"),
         ("latency-7.1", "osu_latency", "7.1", 23, ""),
         ("allreduce-7.0-cuda-full", "osu_allreduce", "7.0", 1, "CUDA"),
+        ("allreduce-7.4-full", "osu_allreduce", "7.4", 1, ""),
+        ("alltoall-7.4-full", "osu_alltoall", "7.4", 1, ""),
     ],
 )
-def test_published_tables_are_read(
+def test_tables_of_all_versions_are_read(
     name: str, benchmark: str, version: str, rows: int, device: str
 ) -> None:
     output = osu.parse(TEXTS[name])
@@ -252,6 +254,23 @@ def test_a_run_with_every_exit_code_and_as_asked_is_proved() -> None:
 def test_the_time_is_that_of_the_slowest_rank_over_all_iterations() -> None:
     found = {m.metric: m.value for m in judged().measurements}
     assert found == {"time": 7327.25, "mpi_time": pytest.approx(0.733034)}
+
+
+@pytest.mark.parametrize(
+    ("name", "benchmark", "seconds"),
+    [
+        ("allreduce-7.4-full", "osu_allreduce", 0.0320935),
+        ("allreduce-7.4-full-beside", "osu_allreduce", 0.8920925),
+        ("alltoall-7.4-full", "osu_alltoall", 0.0426805),
+    ],
+)
+def test_what_the_lab_ran_is_proved(
+    name: str, benchmark: Literal["osu_allreduce", "osu_alltoall"], seconds: float
+) -> None:
+    reading = judged(TEXTS[name], options=osu.Options(benchmark, 65536, 50))
+    assert (reading.ok, reading.completeness) == (True, PROVED)
+    (time,) = [m.value for m in reading.measurements if m.metric == "mpi_time"]
+    assert time == pytest.approx(seconds)
 
 
 def test_bandwidth_is_in_bits_of_ten_to_the_ninth() -> None:
