@@ -80,6 +80,7 @@ def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | N
     Exit code: 0 installed, 3 not, with what to do.
     """
     wanted = _known_tools(manifest.read(system), only)
+    building.require_folder(system)
     externals.require(wanted, externals.problems(wanted))
     spack = building.prepare(wanted, Supply(mirror.absolute() if mirror else None))
     externals.require(wanted, externals.version_problems(wanted, spack.detect))

@@ -182,6 +182,20 @@ def state_folder() -> Path:
     return folder
 
 
+def require_folder(system: str) -> None:
+    """RailgaugeError where the path of the stack has white space: the first configure script would
+    say that the compiler does not work.
+    """
+    folder = paths.stack_folder()
+    if any(letter.isspace() for letter in str(folder)):
+        raise RailgaugeError(
+            f"the stack's folder {folder}: found white space in its path, expected none, as "
+            "configure scripts and makefiles fail below such a folder",
+            next_step="export RAILGAUGE_STACK_DIR=... with a folder that the nodes see at the same "
+            f"path, then make stack SYSTEM={system}",
+        )
+
+
 def prepare(stack: Stack, supply: Supply, home: Path = paths.HOME) -> Spack:
     """Spack, its recipes, its solver and the environment of one system."""
     if supply.mirror is not None:

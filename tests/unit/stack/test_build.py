@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from railgauge import terminal
+from railgauge.cli.stack import stack
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import build, fetching
 from railgauge.stack.fetching import Purpose, Supply
@@ -206,3 +208,15 @@ def test_files_from_another_mirror_cannot_be_packed_again(tmp_path: Path) -> Non
 
 def test_a_users_and_a_machines_configuration_changes_no_build() -> None:
     assert spack(Supply()).variables()["SPACK_DISABLE_LOCAL_CONFIG"] == "1"
+
+
+def test_a_stack_below_a_folder_with_a_blank_is_refused_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a b"
+    monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(folder))
+    answer = CliRunner().invoke(stack, ["build", "lab"])
+    assert isinstance(answer.exception, RailgaugeError)
+    assert f"{folder}: found white space" in str(answer.exception)
+    assert "RAILGAUGE_STACK_DIR=..." in (answer.exception.next_step or "")
+    assert not folder.exists()
