@@ -351,6 +351,17 @@ def counters_within_budget(evidence: JobEvidence) -> Iterator[Failure]:
     return beyond_budgets(evidence.seen_on, evidence.budgets)
 
 
+#: Counters of one end of an RDMA connection that move for what the way or the other end lost as
+#: well: gaps, repeats, timers and corrupted packets [NVIDIA: Understanding mlx5 Linux Counters and
+#: Status Parameters; Linux, drivers/infiniband/sw/rxe/rxe_hw_counters.c].
+_OF_THE_WAY = re.compile(
+    r"rdma/[^/]+/[0-9]+/hw_counters/("
+    r"out_of_sequence|packet_seq_err|implied_nak_seq_err|duplicate_request|rx_icrc_encapsulated"
+    r"|local_ack_timeout_err|rnr_nak_retry_err|out_of_seq_request|rcvd_seq_err|rcvd_rnr_err"
+    r"|retry_exceeded_err|retry_rnr_exceeded_err)"
+)
+
+
 def beyond_budgets(
     seen_on: Mapping[str, Mapping[str, Any]], budgets: Sequence[Budget]
 ) -> Iterator[Failure]:
@@ -360,12 +371,16 @@ def beyond_budgets(
         for counter, growth in sorted(record.get("counters", {}).items()):
             budget = next((b for b in budgets if re.fullmatch(b.counters, counter)), None)
             if budget is not None and growth > budget.most:
-                yield Failure(
-                    "counter",
+                message = (
                     f"{counter} on {node} grew by {growth} during the test, at most "
-                    f"{budget.most} expected: {budget.why}",
-                    (node,),
+                    f"{budget.most} expected: {budget.why}"
                 )
+                if _OF_THE_WAY.fullmatch(counter):
+                    yield Failure(
+                        "counter", f"{message}; the other end, or what lies between, may lose them"
+                    )
+                else:
+                    yield Failure("counter", message, (node,))
         for counter in record.get("reset", []):
             if any(re.fullmatch(b.counters, counter) for b in budgets):
                 message = f"{counter} on {node} went backwards: its driver or device was reset"

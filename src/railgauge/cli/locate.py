@@ -17,7 +17,7 @@ from railgauge.errors import RailgaugeError
 if TYPE_CHECKING:
     from railgauge.verdict.locating import Evidence, Located
 
-#: Exit codes: nobody, suspects, and input that cannot be read.
+#: Exit codes: nobody, suspects, and input that cannot be read or does not tell.
 EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
 
 #: The largest output of nccl-tests that is read.
@@ -47,7 +47,7 @@ class _Command(click.Command):
     "--nodes-files",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write failing_nodes.txt (confirmed suspects) and passing_nodes.txt there.",
+    help="Write failing_nodes.txt (confirmed) and passing_nodes.txt (good, in no suspect) there.",
 )
 @click.option(
     "--uplink-counters",
@@ -65,7 +65,8 @@ def locate(
     ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition. More is better. A row with ok 0 is a run
     that failed.
 
-    Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read.
+    Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read, or there is no
+    suspect and of some nodes nothing tells whether they are good.
     """
     from railgauge.report import located as report
 
@@ -77,7 +78,9 @@ def locate(
     else:
         for line in report.lines(located):
             click.echo(line)
-    sys.exit(EXIT_SUSPECTS if located.suspects else EXIT_NOBODY)
+    if located.suspects:
+        sys.exit(EXIT_SUSPECTS)
+    sys.exit(EXIT_INPUT if located.unjudged else EXIT_NOBODY)
 
 
 def _located(source: str, uplink_counters: Path | None) -> Located:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from railgauge import hostlist, paths, systems
+from railgauge.cluster.look import job_options
 from railgauge.errors import (
     EnvironmentProblem,
     RailgaugeError,
@@ -47,7 +48,7 @@ def collect(
     access: dict[str, tuple[str, ...]] = {}
     for partition in description.partitions:
         for node in partition.nodes:
-            access.setdefault(node, tuple((partition.model_extra or {}).get("access", [])))
+            access.setdefault(node, tuple(job_options(partition)))
     wanted = list(dict.fromkeys(nodes))
     strangers = [node for node in wanted if node not in access]
     if strangers:

@@ -19,15 +19,17 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import accept
 from railgauge.campaign.folder import Campaign, RunningError, load
 from railgauge.campaign.inventories import in_campaign
-from railgauge.cluster import store
+from railgauge.cluster import inventories, store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners
 from railgauge.gate.journal import Lost, Run
 from railgauge.hooks import Say
+from railgauge.model.inventory import Inventory
+from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
-from railgauge.verdict import rules, standing
+from railgauge.verdict import answer, rules, standing
 from railgauge.verdict.answer import Verdict
 
 #: How long a node may take to answer after it was resumed.
@@ -138,6 +140,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     where a campaign was interrupted.
     """
     interrupted: Interrupted | None = None
+    _doubt(run)
     try:
         with lease.renewed(run.reservation):
             for step in STEPS:
@@ -162,6 +165,18 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     if interrupted is not None:
         raise interrupted
     return run
+
+
+def _doubt(run: Run) -> None:
+    """Whom an earlier process of the run accepted may have been updated since: nobody of them
+    returns before he was looked at. Who is in service already is no longer the run's.
+    """
+    accepted = [node for node, why in run.decided.items() if not why]
+    if accepted and reservations.nodes_of(run.untested) is not None:
+        run.doubted += accepted
+        for node in accepted:
+            del run.decided[node]
+        run.save()
 
 
 def _undo(run: Run, why: str, say: Say) -> None:
@@ -287,6 +302,7 @@ def test(run: Run, command: list[str], say: Say) -> None:
     """
     os.environ[reservations.RESERVATION_VARIABLE] = run.reservation
     try:
+        _look_again(run, say)
         while run.open_nodes:
             _require_reserved(run)
             broken = _unjudged_campaign(run)
@@ -310,6 +326,53 @@ def test(run: Run, command: list[str], say: Say) -> None:
                 raise Interrupted
     finally:
         del os.environ[reservations.RESERVATION_VARIABLE]
+
+
+def _look_again(run: Run, say: Say) -> None:
+    """Where a run goes on that broke off: accept those again that are as they were tested, and take
+    no result of another state, as any time may have gone by.
+    """
+    undecided = [node for node in run.open_nodes if node not in run.doubted]
+    last = _loaded(run.campaigns[-1]) if run.campaigns else None
+    broken = last if last is not None and last.id not in run.judged else None
+    wanted = [*run.doubted, *(undecided if broken else ())]
+    if not wanted:
+        return
+    seen = {one.node: one for one in inventories.collect(run.system, wanted, quick=True)[0]}
+    tested = {node: known[1] for node in wanted if (known := _tested(run, node)) is not None}
+    changed = [
+        node
+        for node, known in tested.items()
+        if node not in seen or not _is_the_same(run, known, seen[node])
+    ]
+    run.decided |= dict.fromkeys((node for node in run.doubted if node not in changed), "")
+    run.doubted = []
+    if changed:
+        say(f"{hostlist.fold(changed)}: restarted or changed since the test; measuring anew")
+        if broken is not None:
+            _keep_failed(run, broken, say)
+    run.save()
+
+
+def _is_the_same(run: Run, tested: Inventory, seen: Inventory) -> bool:
+    # A quick look shows no more.
+    known = {
+        "fields": {key: value for key, value in tested.fields.items() if key in tested.quick},
+        "unknown": [key for key in tested.unknown if key in tested.quick],
+    }
+    counted = store.rules(run.system).counted
+    changes = node_gate.changes(known, seen.as_dict(), counted)
+    return tested.boot_id == seen.boot_id and not changes
+
+
+def _tested(run: Run, node: str) -> tuple[str, Inventory] | None:
+    """The last campaign that took the inventory of a node, and that; None where none did."""
+    for campaign in reversed(run.campaigns):
+        kept = _loaded(campaign)
+        inventory = in_campaign(kept).get(node) if kept else None
+        if inventory is not None:
+            return campaign, inventory
+    return None
 
 
 def _unjudged_campaign(run: Run) -> Campaign | None:
@@ -345,9 +408,10 @@ def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
     verdict = rules.decide(broken)
     failed = {node: why for node in run.open_nodes if (why := standing.failed(verdict, node))}
     guilty = standing.culprits(verdict, _nodes_of(broken))
+    apart = answer.failed_apart(verdict.findings, verdict.cases, guilty)
     for node, why in failed.items():
-        # Nodes that failed beside a guilty one are tested again, without it.
-        if node in guilty or not guilty:
+        # Nodes that only failed beside a guilty one are tested again, without it.
+        if node in guilty or not guilty or node in apart:
             run.decided[node] = f"failed in {broken.id}, which could not be continued: {why}"
     _accuse_partners(run, verdict, guilty, say)
     # Drained before the next round, so that nothing can open it.
@@ -407,10 +471,13 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
     """Decide all nodes of the round, or first those that are at fault for sure."""
     kept = {node: why for node in run.open_nodes if (why := standing.why_not(verdict, node))}
     guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])
-    # Nodes that failed beside a guilty one are tested again, without it.
-    again = set(kept) - guilty if guilty else set()
+    # Nodes that only failed beside a guilty one are tested again, without it.
+    apart = answer.failed_apart(verdict.findings, verdict.cases, guilty)
+    again = set(kept).difference(guilty, apart) if guilty else set()
     if verdict.campaign.state == "interrupted":
         again = set()
+    # Of one that failed also beside a guilty node the reason is the failure without it.
+    kept |= {node: standing.words(apart[node]) for node in kept if guilty and node in apart}
     for node in run.open_nodes:
         if node not in again:
             run.decided[node] = (
@@ -442,18 +509,11 @@ def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
 def record(run: Run, command: list[str], say: Say) -> None:
     """Record the accepted nodes before they return."""
     for node in [name for name, why in run.decided.items() if not why]:
-        known = store.readable(run.system, node)
-        if known is not None and known.by in run.campaigns:
-            continue
-        inventory = None
-        for campaign in reversed(run.campaigns):
-            kept = _loaded(campaign)
-            inventory = in_campaign(kept).get(node) if kept else None
-            if inventory is not None:
-                store.accept(run.system, inventory, "run", campaign)
-                break
-        if inventory is None:
+        known, tested = store.readable(run.system, node), _tested(run, node)
+        if tested is None:
             run.decided[node] = "passed, but its campaign has no inventory of it"
+        elif known is None or known.by != tested[0]:
+            store.accept(run.system, tested[1], "run", tested[0])
 
 
 def drain(run: Run, command: list[str], say: Say) -> None:

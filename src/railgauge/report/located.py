@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railgauge import hostlist
 from railgauge.verdict.locating import Located, Suspect, not_excluded
 from railgauge.verdict.locating.suspects import Witness
 
@@ -15,7 +16,9 @@ def lines(located: Located) -> Iterator[str]:
     """All of it, the most certain suspect first."""
     for suspect in located.suspects:
         yield from _suspect(suspect)
-    if not located.suspects:
+    if located.unjudged:
+        yield f"not judged: {hostlist.fold(located.unjudged)}"
+    elif not located.suspects:
         yield f"nobody: no suspect among {len(located.nodes)} nodes"
     yield from (f"accuses nobody: {why}" for why in located.alike)
     for missing in located.missing[:_NAMED]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from railgauge.campaign.folder import Campaign
@@ -11,8 +12,8 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
 from railgauge.node.rdma import natural
-from railgauge.verdict.compare import Case, fingerprints
-from railgauge.verdict.locating import Suspect
+from railgauge.verdict.compare import Case, fingerprints, passed_nodes
+from railgauge.verdict.locating import Suspect, suspected_nodes
 from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds
 from railgauge.verdict.ratios import RatioRow
@@ -123,15 +124,12 @@ class Verdict:
 
     @property
     def passing_nodes(self) -> list[str]:
-        """The nodes that passed somewhere, and are in no suspect node, rail, pair, silent leaf."""
-        suspected = {
-            node
-            for suspect in self.suspects
-            if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")
-            for node in suspect.nodes
-        }
-        passed = {n for case in self.cases if case.passed or case.unreferenced for n in case.nodes}
-        return sorted(passed - suspected, key=natural)
+        """The nodes that passed somewhere, are in no suspect node, rail, pair, silent leaf, and
+        failed beside one that is at fault only, if at all.
+        """
+        passed = passed_nodes(self.cases).difference(suspected_nodes(self.suspects))
+        apart = failed_apart(self.findings, self.cases, self.failing_nodes)
+        return sorted(passed.difference(apart), key=natural)
 
     @property
     def exit_code(self) -> int:
@@ -188,6 +186,23 @@ def row_as_dict(case: Case, row: Row) -> dict[str, Any]:
         "limit": dataclasses.asdict(row.limit) if row.limit else None,
         "share_of_limit": row.share_of_limit,
     }
+
+
+def failed_apart(
+    findings: Iterable[Finding], cases: Iterable[Case], guilty: Collection[str]
+) -> dict[str, Finding]:
+    """The nodes that a rejecting finding speaks against, with the first one, but for those of which
+    a guilty node was at the same place.
+    """
+    at_place = {(case.check, case.partition, case.place): case.nodes for case in cases}
+    found: dict[str, Finding] = {}
+    for finding in findings:
+        key = finding.check, finding.partition, finding.place
+        there = {*finding.nodes, *(at_place.get(key, ()) if finding.place else ())}
+        if finding.weight == "reject" and there.isdisjoint(guilty):
+            for node in finding.nodes:
+                found.setdefault(node, finding)
+    return found
 
 
 def _suspect_as_dict(suspect: Suspect) -> dict[str, Any]:

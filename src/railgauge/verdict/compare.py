@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import enum
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -472,6 +472,11 @@ def remaining(campaign: Campaign) -> Remaining | None:
             ):
                 missing.append(key)
     return Remaining(missing=tuple(missing), failed=tuple(sorted(failed)))
+
+
+def passed_nodes(cases: Iterable[Case]) -> set[str]:
+    """The nodes of which a case passed, or lacked nothing but a reference."""
+    return {node for case in cases if case.passed or case.unreferenced for node in case.nodes}
 
 
 def fingerprints(cases: Sequence[Case]) -> dict[str, str]:

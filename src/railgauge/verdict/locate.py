@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from railgauge import hostlist
 from railgauge.node.rdma import natural
 from railgauge.verdict import locating, own
-from railgauge.verdict.compare import Case
+from railgauge.verdict.compare import Case, passed_nodes
 from railgauge.verdict.locating import Located, Observation, Suspect, campaign, scoring
 from railgauge.verdict.locating.campaign import Family, Leaves
 from railgauge.verdict.locating.suspects import Measure, Witness
@@ -98,8 +98,16 @@ def locate(
     located_families = [_locate_family(family) for family in families]
     known += [suspect for located in located_families for suspect in located.suspects]
     nodes = {node: None for case in cases for node in case.nodes}
+    judged = {n for one in located_families for n in one.nodes if n not in one.unjudged}
+    unjudged = {n for one in located_families for n in one.unjudged} - judged
+    merged = _merged([*known, *_cuts(cases, known)])
+    guilty = {node for suspect in merged for node in suspect.failing_nodes}
+    # As in the verdict's list: beside one that is at fault, and nowhere else.
+    failed = {
+        n for case in cases if case.failed and guilty.isdisjoint(case.nodes) for n in case.nodes
+    }
     return Located(
-        tuple(_merged([*known, *_cuts(cases, known)])),
+        tuple(merged),
         tuple(missing for located in located_families for missing in located.missing),
         max((located.rounds for located in located_families), default=0),
         tuple(sorted(nodes, key=natural)),
@@ -107,6 +115,8 @@ def locate(
         {end: good for located in located_families for end, good in located.watched.items()},
         tuple(pair for located in located_families for pair in located.doubtful),
         min((located.fewest for located in located_families), default=0),
+        tuple(sorted(passed_nodes(cases) - failed, key=natural)),
+        tuple(sorted(unjudged, key=natural)),
     )
 
 

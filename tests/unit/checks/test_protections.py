@@ -739,6 +739,16 @@ def test_first_budget_that_matches_the_whole_name_counts(
     assert kinds(but(seen_on={**GOOD.seen_on, "n2": facts})) == kinds_of_failure
 
 
+@pytest.mark.parametrize(
+    ("counter", "nodes"), [("symbol_errors", ("n2",)), ("out_of_sequence", ())]
+)
+def test_a_counter_of_both_ends_accuses_neither_alone(counter: str, nodes: tuple[str, ...]) -> None:
+    budget = GOOD.budgets[0].model_copy(update={"counters": "rdma/.*", "most": 0})
+    facts = counted(3, f"rdma/mlx5_0/1/hw_counters/{counter}")
+    evidence = but(seen_on={**GOOD.seen_on, "n2": facts}, budgets=(budget,))
+    assert [failure.nodes for failure in failures(evidence)] == [nodes]
+
+
 def test_counter_without_a_budget_may_grow() -> None:
     facts = counted(10**9, "net/eth0/rx_bytes")
     assert failures(but(seen_on={**GOOD.seen_on, "n2": facts})) == []

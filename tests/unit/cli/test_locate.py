@@ -60,8 +60,18 @@ def test_what_is_not_excluded_is_of_who_was_measured_least(tmp_path: Path) -> No
 def test_values_that_are_too_few_to_compare_are_said(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("a,b,value\nn1,n2,24.5\nn2,n3,9\n")
-    done = locate(path)
-    assert done.returncode == 0 and "accuses nobody: 2 values of a condition" in done.stdout
+    assert "accuses nobody: 2 values of a condition" in locate(path).stdout
+
+
+@pytest.mark.parametrize("rows", ["n1,n2,24.5,1\nn2,n3,9,1\n", "n1,n2,,0\nn2,n3,,0\nn3,n1,,0\n"])
+def test_nodes_that_are_not_judged_are_not_nobody(tmp_path: Path, rows: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"a,b,value,ok\n{rows}")
+    done = locate(path, "--nodes-files", tmp_path)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.startswith("not judged: n[1-3]") and "no suspect" not in done.stdout
+    assert (tmp_path / "passing_nodes.txt").read_text() == ""
+    assert json.loads(locate(path, "--json").stdout)["unjudged"] == ["n1", "n2", "n3"]
 
 
 def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
@@ -70,7 +80,7 @@ def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
 
 def test_the_json_has_these_fields_and_no_others() -> None:
     document = json.loads(locate(RETESTED, "--json").stdout)
-    assert list(document) == ["suspects", "missing", "rounds"]
+    assert list(document) == ["suspects", "missing", "rounds", "accuses_nobody", "unjudged"]
     assert document["rounds"] == 3 and document["missing"] == []
     first, second = document["suspects"]
     assert {first["name"], second["name"]} == {"n2", "n4"}
@@ -86,13 +96,13 @@ def test_what_is_not_confirmed_says_what_would() -> None:
 
 
 def test_only_confirmed_nodes_are_excluded(tmp_path: Path) -> None:
-    for path, failing in ((BETWEEN, []), (RETESTED, ["n2", "n4"])):
+    for path, failing, open_ones in ((BETWEEN, [], 4), (RETESTED, ["n2", "n4"], 0)):
         locate(path, "--nodes-files", tmp_path / path.stem)
         lists = [
             (tmp_path / path.stem / f"{kind}_nodes.txt").read_text().split()
             for kind in ("failing", "passing")
         ]
-        assert lists[0] == failing and len(lists[0]) + len(lists[1]) == 12
+        assert lists[0] == failing and len(lists[0]) + len(lists[1]) == 12 - open_ones
 
 
 def test_counters_of_a_switch_are_taken(healthy: Path, tmp_path: Path) -> None:

@@ -66,6 +66,16 @@ def test_who_failed_beside_a_bad_node_is_tested_again_without_it(
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
+def test_who_failed_elsewhere_too_gets_no_second_try_for_another_node_is_bad(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.once = ("n1", "n4")
+    held(nodes, "n1", "n2")
+    ended = go(nodes)
+    assert "Iperf2Pair n1 n4: too slow" in ended.decided["n1"] and ended.decided["n2"]
+    assert len(tests.made) == 1 and not {"n1", "n2"} & nodes.open()
+
+
 def test_a_partner_at_fault_keeps_nobody_else_out(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
@@ -707,3 +717,60 @@ def test_a_released_node_is_looked_at(area: Path, nodes: Slurm) -> None:
     held(nodes, "n1")
     nodes.flags["n1"].add("DOWN")
     assert gate("release", "--nodes", "n1", "--why", "x", "--act") == 1
+
+
+# ---- a run that broke off, and nodes that were changed meanwhile ----
+
+
+@pytest.mark.parametrize("where", ["judge", "record", "drain", "unreserve"])
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_node_that_was_changed_since_its_test_does_not_return_by_it(
+    area: Path,
+    nodes: Slurm,
+    tests: Campaigns,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    changed: bool,
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    with monkeypatch.context() as patch:
+        if where == "judge":
+            patch.setattr(run, "_judge", killed)
+        else:
+            steps = tuple(killed if s.__name__ == where else s for s in run.STEPS)
+            patch.setattr(run, "STEPS", steps)
+        with pytest.raises(Killed):
+            go(nodes)
+    if changed:
+        nodes.kernel["n1"] = "6.14"
+        now = {**run.in_campaign(None), "n1": taken("n1", "6.14")}  # type: ignore[arg-type]
+        first, real = next(iter(tests.made)), run.in_campaign
+        monkeypatch.setattr(
+            run, "in_campaign", lambda campaign: real(campaign) if campaign.id == first else now
+        )
+    ended = go(nodes)
+    record = store.accepted("lab", "n1")
+    assert record is not None
+    assert record.fields["kernel/release"] == ("6.14" if changed else "6.13")
+    assert ended.decided["n1"] == "" and len(tests.made) == 1 + changed
+    assert "n1" in nodes.open()
+
+
+def test_a_node_that_does_not_answer_any_more_does_not_return_by_its_test(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_judge", killed)
+        with pytest.raises(Killed):
+            go(nodes)
+    monkeypatch.setattr(run.inventories, "collect", lambda *_, **__: ([], {"n1": "no answer"}))
+    monkeypatch.setattr(run.partners, "lent", lambda *_, **__: ["n2", "n3"])
+    go(nodes)
+    assert len(tests.made) == 2
+
+
+def killed(*_: object) -> None:
+    raise Killed

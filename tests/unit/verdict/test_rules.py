@@ -17,8 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railgauge import systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
+from railgauge.checks.protections import beyond_budgets
 from railgauge.errors import RailgaugeError
 from railgauge.model import failure
 from railgauge.model.failure import DISTURBED, Failure
@@ -1370,6 +1372,37 @@ def slow(recorded: Recorded, *nodes: str) -> None:
         measurement = result["rows"][0]["measurement"]
         if set(nodes) & set(measurement["nodes"]):
             measurement["value"] = 4.0
+
+
+def test_a_node_that_counts_what_its_partner_loses_is_not_at_fault(tmp_path: Path) -> None:
+    """n2 loses packets that it sends: both ends of a connection count that."""
+    names = tuple(f"n{number}" for number in range(1, 9))
+    ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=names)
+    budgets = systems.load("dgx-h100").partitions[0].extras.counters
+    for number, other in ((0, "n1"), (1, "n3")):
+        seen = {
+            node: {"counters": {"counters": {f"rdma/mlx5_0/1/hw_counters/{counter}": 41}}}
+            for node, counter in (("n2", "packet_seq_err"), (other, "out_of_sequence"))
+        }
+        ring.fail(number, *beyond_budgets(seen, budgets))
+    verdict = ring.decide()
+    assert verdict.failing_nodes == ["n2"] and nodes_of(verdict.suspects) == ["n2"]
+    assert {"n1", "n3"} < set(verdict.passing_nodes)
+
+
+@pytest.mark.parametrize("nodes", [2, 8])
+def test_a_node_that_failed_with_one_that_is_good_is_not_passing(
+    tmp_path: Path, nodes: int
+) -> None:
+    names = tuple(f"n{number}" for number in range(1, nodes + 1))
+    ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=names)
+    ring.add_run()
+    for planned in ring.plan:
+        planned["runs"] = 2
+    ring.fail(0, Failure("tool-failed", "exit code 1"))
+    verdict = ring.decide()
+    assert verdict.decision == "reject" and verdict.failing_nodes == []
+    assert verdict.passing_nodes == list(names[2:])
 
 
 def test_who_stands_between_two_bad_nodes_is_cleared_by_a_third(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ Pure: nothing here reads files, clocks or random numbers.
 from __future__ import annotations
 
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
-from railgauge.verdict.locating.suspects import Located, Suspect, locate, not_excluded
+from railgauge.verdict.locating.suspects import (
+    Located,
+    Suspect,
+    locate,
+    not_excluded,
+    suspected_nodes,
+)
 
 __all__ = [
     "End",
@@ -21,4 +27,5 @@ __all__ = [
     "Suspect",
     "locate",
     "not_excluded",
+    "suspected_nodes",
 ]

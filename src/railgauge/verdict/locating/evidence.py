@@ -183,6 +183,10 @@ class Evidence:
         self._values: dict[_Class, list[float]] = {}
         #: the classes with any good result
         self._good: set[_Class] = set()
+        #: ends with a result that its peers or its reference judged and that is not low, and of
+        #: them those with a good one
+        self._judged: set[End] = set()
+        self._cleared: set[End] = set()
         self._rounds: set[int] = set()
         #: of the new ones those in which nearly all failed
         self._lost: set[int] = set()
@@ -201,7 +205,7 @@ class Evidence:
             self.stands, self.ends, self.across, self.within = {}, {}, {}, {}
             self.events = {}
             self._times, self._met, self._values = {}, {}, {}
-            self._good = set()
+            self._good, self._judged, self._cleared = set(), set(), set()
         self._judge(first)
 
     @property
@@ -219,6 +223,19 @@ class Evidence:
     def nodes(self) -> list[str]:
         """All measured nodes, in natural order."""
         return sorted(self.ends, key=natural)
+
+    @property
+    def cleared(self) -> list[str]:
+        """The nodes of which every end has a result that is good beside its peers or reference."""
+        return [node for node in self.nodes if self._cleared.issuperset(self.ends[node])]
+
+    @property
+    def unjudged(self) -> list[str]:
+        """The nodes with an end of which nothing tells whether a result is good: no reference and
+        too few peers, or all was bad alike.
+        """
+        judged = self._judged.union(end for low in self.lows for end in (low.a, low.b))
+        return [node for node in self.nodes if not judged.issuperset(self.ends[node])]
 
     def crosses(self, o: Observation | Low) -> bool | None:
         """Whether a result went from one leaf to another; None where that is not known."""
@@ -280,6 +297,7 @@ class Evidence:
             if bad := self._mostly_low(numbers, known):
                 known = without(known, values, bad)
             self._peers[kind] = known
+            self._say_far_above(numbers, known)
         loaded_peers = self._peers.get((*kind[:3], False)) if kind[-1] else None
         least_good: Mapping[tuple[End, End], float] = {}
         if loaded_peers is not None:
@@ -342,6 +360,9 @@ class Evidence:
                 self._take_low(number, o, always, often, chance)
             else:
                 self._take_pass(number, o, always, at_times, good)
+                if known or loaded_peers or (reference_holds and o.bound is not None):
+                    self._judged.update(o[:2])
+                    self._cleared.update(o[:2] if good else ())
         if len(lows) + lost < len(numbers):
             self._good.add(kind)
         elif lows and kind not in self._good:
@@ -353,6 +374,19 @@ class Evidence:
             self.alike.append(
                 f"{len(unknown)} values of a condition, without a reference: "
                 f"{LEAST_PEERS} would tell which are low"
+            )
+
+    def _say_far_above(self, numbers: Sequence[int], known: Peers) -> None:
+        """Of results without a reference those that are far better than their peers: where most
+        nodes are slow, these are the healthy ones.
+        """
+        results, most = [self.observations[n] for n in numbers], known.most
+        far = [o.value for o in results if o.bound is None and o.value and o.value > most]
+        if far:
+            self.alike.append(
+                f"{len(far)} of {len(results)} values of a condition are far above the "
+                f"{known.centre:.4g} of their peers (up to {max(far):.4g}): if these are the "
+                "healthy ones, the others are slow, which only a reference tells"
             )
 
     def _is_low_elsewhere(self, kind: _Class, value: float) -> bool:

@@ -54,6 +54,12 @@ class Peers(NamedTuple):
     def weights(self) -> scoring.Weights:
         return scoring.weights(self.grid, self.degrees)
 
+    @property
+    def most(self) -> float:
+        """A value above it is of another group than these."""
+        apart = max(2 * scoring.LEAST_LOSS, _LEAST_DISTANCE * self.spread)
+        return self.centre * math.exp(apart)
+
 
 def peers(values: Sequence[float], least_spread: float, below: int = 0) -> Peers | None:
     """The peers of positive values, the more the better; None where there are too few values.

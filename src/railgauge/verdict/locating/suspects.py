@@ -158,7 +158,8 @@ class Located:
     `alike` says where results accuse no end, as all are bad. `watched` are ends that were low
     without a suspect that explains it, or were never good, with the number of their good results.
     `doubtful` are pairs of them that were low with each other and never good. `fewest` is the least
-    number of good results of an end that is no suspect.
+    number of good results of an end that is no suspect. `passed` are the nodes that are good, but
+    for what the suspects say; of `unjudged` nothing tells whether they are.
     """
 
     suspects: tuple[Suspect, ...]
@@ -169,6 +170,8 @@ class Located:
     watched: dict[End, int]
     doubtful: tuple[tuple[End, End], ...]
     fewest: int = 0
+    passed: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
     @property
     def failing_nodes(self) -> list[str]:
@@ -178,15 +181,30 @@ class Located:
 
     @property
     def passing_nodes(self) -> list[str]:
-        failing = set(self.failing_nodes)
-        return [node for node in self.nodes if node not in failing]
+        """Those that passed, and are in no suspect that may be themselves."""
+        suspected = suspected_nodes(self.suspects)
+        return [node for node in self.passed if node not in suspected]
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "suspects": [suspect.as_dict() for suspect in self.suspects],
             "missing": [missing._asdict() for missing in self.missing],
             "rounds": self.rounds,
+            "accuses_nobody": list(self.alike),
+            "unjudged": list(self.unjudged),
         }
+
+
+def suspected_nodes(suspects: Iterable[Suspect]) -> set[str]:
+    """The nodes of suspect nodes, rails, pairs and silent leaves, confirmed or not; those at a leaf
+    or uplink are good elsewhere.
+    """
+    return {
+        node
+        for suspect in suspects
+        if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")
+        for node in suspect.nodes
+    }
 
 
 def locate(evidence: Evidence) -> Located:
@@ -215,6 +233,8 @@ def locate(evidence: Evidence) -> Located:
         watched,
         tuple(judge.doubtful),
         min((stand.good for end, stand in evidence.stands.items() if end not in ends), default=0),
+        tuple(evidence.cleared),
+        tuple(evidence.unjudged),
     )
 
 
@@ -508,8 +528,7 @@ class _Judge:
         return max(chances, default=None)
 
     def _witnesses(self, part: Part, lows: Sequence[Low]) -> Iterable[Witness]:
-        for low in sorted(lows, key=lambda low: -low.always)[:_MOST_NAMED]:
-            yield _witness(self.evidence, low.number, "counter" if low.event else "convicts")
+        yield from _convicting(self.evidence, lows)
         partners = {
             end: None
             for low in lows
@@ -517,11 +536,20 @@ class _Judge:
             for end in (low.a, low.b)
             if part.kind == "pair" or end.node not in part.nodes
         }
-        for end in list(partners)[:_MOST_NAMED]:
-            good = self.evidence.stands[end].good_with.items()
-            number = next((n for node, n in good if node not in part.nodes), None)
-            if number is not None:
-                yield _witness(self.evidence, number, "clears")
+        clears = {
+            next((n for node, n in good.items() if node not in part.nodes), None): None
+            for good in (self.evidence.stands[end].good_with for end in partners)
+        }
+        for number in [n for n in clears if n is not None][:_MOST_NAMED]:
+            yield _witness(self.evidence, number, "clears")
+
+
+def _convicting(evidence: Evidence, lows: Iterable[Low]) -> Iterable[Witness]:
+    """The strongest low results, each once: it is one of either of its ends."""
+    strongest = sorted(lows, key=lambda low: -low.always)
+    once = {(low.number, low.event): None for low in strongest}
+    for number, event in list(once)[:_MOST_NAMED]:
+        yield _witness(evidence, number, "counter" if event else "convicts")
 
 
 def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
@@ -529,14 +557,13 @@ def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
     known = [end for end, of_end in evidence.leaves.items() if of_end == leaf]
     # Of a rail that is low everywhere the leaf may not be known.
     ends = tuple(known) or tuple(dict.fromkeys(e for low in gathering.lows for e in low[1:3]))
-    lows = sorted(gathering.lows, key=lambda low: -low.always)[:_MOST_NAMED]
     return Suspect(
         gathering.kind,
         gathering.name,
         gathering.score,
         tuple(sorted({end.node for end in ends}, key=natural)),
         ends,
-        tuple(_witness(evidence, low.number, "convicts") for low in lows),
+        tuple(_convicting(evidence, gathering.lows)),
         () if gathering.confirmed else tuple(_to_confirm(gathering)),
     )
 

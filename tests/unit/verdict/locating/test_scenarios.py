@@ -718,7 +718,49 @@ def test_only_confirmed_nodes_fail() -> None:
     fabric = Fabric(16, {"n2": 0.3, "n8-n9": 0.3})
     result = located(fabric, fabric.tournament())
     assert result.failing_nodes == ["n2"]
-    assert len(result.passing_nodes) == 15
+    # Of the slow pair nobody knows who is at fault.
+    assert set(result.nodes).difference(result.passing_nodes) == {"n2", "n8", "n9"}
+
+
+def test_nobody_but_who_was_good_is_passing() -> None:
+    """A healthy node between two slow ones is no suspect, and not known to be good."""
+    fabric = Fabric(12, {"n2": 0.5, "n4": 0.5})
+    result = located(fabric, fabric.ring())
+    assert sorted(told(result)) == ["node n2?", "node n4?"]
+    assert set(result.nodes).difference(result.passing_nodes) == {"n2", "n3", "n4"}
+    assert result.unjudged == ()
+
+
+def test_of_what_all_is_bad_nobody_is_passing() -> None:
+    fabric = Fabric(8, {f"n{k}": 1.0 for k in range(1, 9)})
+    result = located(fabric, fabric.tournament())
+    assert told(result) == [] and result.passing_nodes == []
+    assert result.unjudged == tuple(fabric.names)
+
+
+def test_what_nothing_judges_is_not_passing() -> None:
+    fabric = Fabric(4)
+    two = [fabric.measure(End("n1"), End("n2"), 0), fabric.measure(End("n3"), End("n4"), 0)]
+    assert located(fabric, two).unjudged == ("n1", "n2", "n3", "n4")
+    assert located(fabric, two).passing_nodes == []
+    known = [two[0]._replace(bound=20.0), two[1]._replace(bound=20.0)]
+    assert located(fabric, known).passing_nodes == ["n1", "n2", "n3", "n4"]
+
+
+def test_few_far_better_values_are_told_as_the_others_may_be_slow() -> None:
+    fabric = Fabric(8, {f"n{k}": 0.5 for k in range(1, 6)})
+    rounds = fabric.tournament()[:20]
+    result = located(fabric, rounds)
+    assert told(result) == []
+    (why,) = result.alike
+    assert "of 20 values of a condition are far above the 12" in why
+
+
+def test_a_result_is_shown_once_though_both_its_ends_are_at_the_leaf() -> None:
+    fabric = Fabric(8, {"leaf1": 0.4}, per_leaf=4)
+    for suspect in located(fabric, fabric.tournament()).suspects:
+        shown = [(w.a, w.b, w.round, w.says) for w in suspect.evidence]
+        assert len(shown) == len(set(shown))
 
 
 def test_what_is_of_a_moment_is_found_out_once_for_all_leaves(
