@@ -65,7 +65,7 @@ class Strict(pydantic.BaseModel):
     What stands in quotes below a field is its description in documents (`site/schema.py`).
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _refuse_duplicates(root: yaml.Node) -> None:

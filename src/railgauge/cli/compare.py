@@ -85,7 +85,14 @@ def _compare(
     simulated = False
     if any(files):
         if [*files[0], *files[1]] != [*before.split(","), *after.split(",")]:
-            raise RailgaugeError("a file and a campaign: their places are not the same ones")
+            others = [
+                name for name in [*before.split(","), *after.split(",")] if not _is_file(name)
+            ]
+            raise RailgaugeError(
+                f"{others[0]} is no file, and the others are: a file and a campaign do not have "
+                "the same places",
+                next_step="railgauge compare with two CSV files, or two campaigns",
+            )
         sides = [_of_files(names, better, margin) for names in files]
     else:
         campaigns = _campaigns(before, after)

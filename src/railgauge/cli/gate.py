@@ -89,7 +89,8 @@ def answered(question: Callable[[], _Answer]) -> _Answer:
     except SlurmProblem as error:
         raise EnvironmentProblem(
             error.message,
-            next_step="nodes are as they were, or reserved: railgauge gate status",
+            next_step="scontrol ping, and the same again where Slurm answers; until then nodes are "
+            "as they were, or reserved",
         ) from None
     except NoStore as error:
         raise EnvironmentProblem(str(error)) from None

@@ -22,6 +22,8 @@ _RATE = click.option("--rate", type=float, required=True, help="Raw link rate in
 
 _JSON = json_option("limit")
 
+_HELP = "railgauge limit --help"
+
 
 def _print_limit(bound: limits.Limit, as_json: bool) -> None:
     if as_json:
@@ -37,7 +39,7 @@ def _rdma_limit(
     try:
         bound = compute(rate, mtu, parse_size(size) if size else None, operation)
     except ValueError as error:
-        raise RailgaugeError(str(error)) from None
+        raise RailgaugeError(str(error), next_step=_HELP) from None
     _print_limit(bound, as_json)
 
 
@@ -73,7 +75,7 @@ def tcp(rate: float, mtu: int, timestamps: bool, as_json: bool) -> None:
     try:
         bound = limits.tcp(rate, mtu, timestamps)
     except ValueError as error:
-        raise RailgaugeError(str(error)) from None
+        raise RailgaugeError(str(error), next_step=_HELP) from None
     _print_limit(bound, as_json)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from typing import NoReturn
 
 import click
@@ -149,7 +150,7 @@ def _from_template(
     stated: dict[str, Value],
 ) -> list[str]:
     if not (from_slurm or detect):
-        _refuse_without_slurm(name, template, partitions)
+        _refuse_without_slurm(name, template, partitions, access, stated)
         return making.make_from_template(name, template, host, ())
     known = _ask_slurm(name, template)
     wanted = [option.partition("=")[2] or option for option in partitions]
@@ -174,7 +175,7 @@ def _like_system(
 ) -> list[str]:
     choices = mapping.chosen(partitions)
     if not (from_slurm or detect):
-        _refuse_without_slurm(name, like, partitions)
+        _refuse_without_slurm(name, like, partitions, access, stated)
         return making.make(name, like, host, None, choices)
     known = _ask_slurm(name, like)
     used = mapping.mapped(systems.load(like), known, choices)
@@ -186,7 +187,21 @@ def _like_system(
     return [*notes, *lines]
 
 
-def _refuse_without_slurm(name: str, like: str, partitions: tuple[str, ...]) -> None:
+def _refuse_without_slurm(
+    name: str,
+    like: str,
+    partitions: tuple[str, ...],
+    access: tuple[str, ...],
+    stated: Mapping[str, Value],
+) -> None:
+    given = [*(["access"] if access else []), *stated]
+    if given:
+        option = f"--{given[0].replace('_', '-')}"
+        raise RailgaugeError(
+            f"{option} is of the partitions that Slurm has, and needs --from-slurm or --detect",
+            next_step=f"railgauge system new {name} --like {like}, then `{given[0]}` in "
+            f"configs/systems/{name}/reframe.yaml; or the same command with --from-slurm",
+        )
     if partitions:
         raise RailgaugeError(
             "--partition says which of Slurm's partitions to read, and needs --from-slurm",

@@ -21,6 +21,9 @@ _TCP_BYTES = 20
 _TCP_TIMESTAMP_BYTES = 12
 #: Of a segment with timestamps, between Ethernet's header and the payload.
 TCP_HEADERS_BYTES = _IPV4_BYTES + _TCP_BYTES + _TCP_TIMESTAMP_BYTES
+#: The path MTUs that RDMA knows (enum ibv_mtu), and the longest IPv4 packet (RFC 791).
+RDMA_MTUS = (256, 512, 1024, 2048, 4096)
+_LARGEST_PACKET = 65535
 #: A RoCE v2 packet around its payload: 82 bytes.
 ROCE_PACKET_BYTES = ETHERNET_BYTES + _IPV4_BYTES + 8 + 12 + 4
 #: An InfiniBand packet around its payload: 26 bytes.
@@ -63,8 +66,11 @@ def _rdma(
     rate_gbits: float, mtu: int, size: int | None, packet_bytes: int, operation: str, name: str
 ) -> Limit:
     _require_positive(rate=rate_gbits, size=1 if size is None else size)
-    if not 256 <= mtu <= 4096:
-        raise ValueError(f"mtu is {mtu}, expected an RDMA path MTU of 256 to 4096")
+    if mtu not in RDMA_MTUS:
+        raise ValueError(
+            f"mtu is {mtu}, expected an RDMA path MTU: {', '.join(map(str, RDMA_MTUS))} "
+            "(active_mtu of ibv_devinfo)"
+        )
     if operation not in ("write", "send", "read"):
         raise ValueError(f"operation is {operation!r}, expected write, send or read")
     once = RETH_BYTES if operation == "write" else 0
@@ -102,8 +108,11 @@ def tcp(rate_gbits: float, mtu: int, timestamps: bool = True) -> Limit:
     """
     _require_positive(rate=rate_gbits, mtu=mtu)
     headers = _IPV4_BYTES + _TCP_BYTES + (_TCP_TIMESTAMP_BYTES if timestamps else 0)
-    if mtu <= headers:
-        raise ValueError(f"mtu is {mtu}, expected more than the {headers} bytes of headers")
+    if not headers < mtu <= _LARGEST_PACKET:
+        raise ValueError(
+            f"mtu is {mtu}, expected more than the {headers} bytes of headers, and no more than "
+            f"the {_LARGEST_PACKET} of an IPv4 packet"
+        )
     share = (mtu - headers) / (mtu + ETHERNET_BYTES)
     return Limit(rate_gbits * share, "Gb/s", f"TCP over {rate_gbits:g} Gb/s Ethernet, MTU {mtu}")
 

@@ -496,4 +496,7 @@ class System(pydantic.BaseModel):
         for partition in self.partitions:
             if partition.name == name:
                 return partition
-        raise ConfigurationError(f"system {self.name} has no partition {name!r}")
+        known = ", ".join(partition.name for partition in self.partitions)
+        raise ConfigurationError(
+            f"system {self.name} has no partition {name!r}", next_step=f"one of: {known}"
+        )

@@ -134,9 +134,11 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     ).arg_true()
     if wrong.len():
         row = int(wrong[0])
+        cells = ", ".join(f"{name} {text[name][row] or ''!r}" for name in CSV_COLUMNS)
         raise RailgaugeError(
-            f"{path}:{row + 2}: {', '.join(str(text[name][row]) for name in CSV_COLUMNS)}: "
-            "expected a place, a condition, a run and a number above 0"
+            f"{path}:{row + 2}: found {cells}; expected a place, a condition, a run and a value "
+            "that is a number above 0",
+            next_step="of a place that carried nothing leave the row out: it is named as missing",
         )
     conditions = frame["condition"].unique()
     less = {c: _less(c, better) for c in conditions}

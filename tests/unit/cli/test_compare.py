@@ -284,8 +284,8 @@ def test_a_smaller_margin_finds_a_smaller_change(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("place,run,value\na,1,2\n", "no column condition (found place, run, value)"),
-        ("place,condition,run,value\na,c,1,fast\n", "b.csv:2: a, c, 1, fast: expected"),
-        ("place,condition,run,value\na,c,1,1\na,c,2,0\n", "b.csv:3: a, c, 2, 0: expected"),
+        ("place,condition,run,value\na,c,1,fast\n", "b.csv:2: found place 'a', condition"),
+        ("place,condition,run,value\na,c,1,1\na,c,2,0\n", "run '2', value '0'; expected a place"),
         ("place,condition,run,value\na,c,1,nan\n", "b.csv:2"),
         ("place,condition,run,value\n,c,1,1\n", "b.csv:2"),
         ("", "b.csv: cannot be read"),

@@ -151,7 +151,7 @@ def test_rdma_input_that_is_no_quantity_is_refused(fabric: Rdma, argument: str, 
         fabric(**{**good, argument: bad})
 
 
-@pytest.mark.parametrize("mtu", [1, 255, 4097, 9000])
+@pytest.mark.parametrize("mtu", [1, 255, 1500, 4097, 9000])
 @FABRICS
 def test_mtu_of_an_interface_is_no_rdma_path_mtu(fabric: Rdma, mtu: int) -> None:
     with pytest.raises(ValueError, match=f"mtu is {mtu}, expected an RDMA path MTU"):
@@ -194,6 +194,12 @@ def test_a_larger_mtu_carries_more_tcp(rate: float, mtu: int) -> None:
 def test_mtu_without_room_for_payload_is_refused(timestamps: bool, headers: int) -> None:
     with pytest.raises(ValueError, match=f"mtu is {headers}"):
         tcp(10, headers, timestamps)
+
+
+def test_mtu_larger_than_any_packet_is_refused() -> None:
+    assert tcp(10, 65535).value < 10
+    with pytest.raises(ValueError, match="mtu is 65536"):
+        tcp(10, 65536)
 
 
 @pytest.mark.parametrize(("timestamps", "headers"), [(True, 52), (False, 40)])

@@ -398,3 +398,13 @@ def test_list_without_slurm_proposes_nothing(monkeypatch: pytest.MonkeyPatch) ->
 def test_rate_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = run(monkeypatch, a_cluster, "mine", "--like", "tcp", "--link-gbits", "-1")
     assert "--link-gbits is -1.0, expected a number above 0" in str(answer.exception)
+
+
+@pytest.mark.parametrize(
+    "option", [("--link-gbits", "100"), ("--mtu-bytes", "9000"), ("--access", "--account=a")]
+)
+def test_what_is_of_slurms_partitions_is_not_dropped_in_silence(
+    monkeypatch: pytest.MonkeyPatch, option: tuple[str, str]
+) -> None:
+    answer = run(monkeypatch, no_slurm, "mine", "--like", "tcp", *option)
+    assert f"{option[0]} is of the partitions that Slurm has" in str(answer.exception)

@@ -530,6 +530,7 @@ def test_description_without_the_feature_loads(write: Write, name: str) -> None:
         ("transfers", "scratch: /dev/shm", "scratch: /dev/shm\n        streams: 0", "streams"),
         ("bond", "[eth3, eth4]", "[eth3]", "links"),
         ("bond", "link_gbits: 200", "link_gbits: 0", "link_gbits"),
+        ("bond", "link_gbits: 200", "link_gbits: .inf", "link_gbits"),
         ("bond", "mtu_bytes: 9000", "mtu_bytes: 500", "mtu_bytes"),
         ("bond", "link_gbits: 200", "link_gbits: 200\n        streams: 1", "streams"),
         ("nics", "[[eth1, eth2], [eth3]]", "[[eth1, eth2], []]", "cables.1"),

@@ -774,6 +774,12 @@ def with_redops(text: str, *redops: str) -> str:
     return "\n".join(lines)
 
 
+def test_a_run_that_was_appended_to_another_is_refused() -> None:
+    text = printed(RUN) + printed(dataclasses.replace(RUN, seed=2))
+    reading = nccl_tests.read({0: text})
+    assert not reading.ok and "of the same sizes 2 times" in reading.reason
+
+
 def test_every_cycle_is_read_and_their_mean_is_what_counts() -> None:
     text = repeated(lambda run: run, 2)
     reading = nccl_tests.read({0: text})

@@ -65,6 +65,7 @@ def read(
             tables[rank] = tests
         failed += [f"rank {rank}: {error}" if len(outputs) > 1 else error for error in why]
     results = next(iter(tables.values()), ())
+    failed += _twice(results)
     complaints += _table_complaints(tables, [*complaints, *failed], options)
     judged = [_judged(result, options) for result in results]
     several = len(results) + len(failed) > 1
@@ -137,6 +138,15 @@ def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
             complaints.append(str(error))
     # What is wrong with no single test is wrong with all of them.
     return (tuple(results), complaints) if complaints else ((), [whole])
+
+
+def _twice(results: Sequence[Result]) -> Iterator[str]:
+    """A file to which a second run was appended: its numbers are of another time."""
+    named = [result for result in results if result.program or result.operation]
+    kinds = Counter((r.program or r.operation, r.devices, r.sizes) for r in named)
+    for (name, *_), count in kinds.items():
+        if count > 1:
+            yield f"{name} of the same sizes {count} times, expected the output of one run"
 
 
 def _notes(result: Result) -> Iterator[str]:
