@@ -265,7 +265,7 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
                 _at_place(retested, whole), like=like.name, quiet=result.quiet
             )
             cases.append(_measured(case, result))
-    if damage := _unplanned_results(planned, case_record):
+    if damage := _unplanned(planned, case_record):
         return _at_every_place(planned, dataclasses.replace(whole, damage=damage))
     bad = [case for case in cases if case.result != "pass" or not case.passed]
     if case_record.failures:
@@ -280,8 +280,18 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
     return cases
 
 
-def _unplanned_results(planned: Planned, case_record: record.Record) -> str:
-    """Which results a record cannot have, of other places or twice; "" where it has none such."""
+def _unplanned(planned: Planned, case_record: record.Record) -> str:
+    """What a record cannot be of, or have: another case, results of other places or nodes, or
+    twice; "" where it has none such.
+    """
+    of = f"{case_record.check} {case_record.partition}"
+    if of != f"{planned.check} {planned.partition}":
+        return f"its record is of {of}"
+    places = {place.name: place.nodes or planned.nodes for place in planned.places}
+    for result in case_record.results:
+        strangers = set(result.nodes).difference(places.get(result.place, result.nodes))
+        if strangers:
+            return f"its record has {result.place or 'a result'} of {', '.join(sorted(strangers))}"
     names = [result.place for result in case_record.results]
     known = {place.name for place in planned.places}
     retests = [r for r in case_record.results if r.like and r.like in known - {r.place}]
