@@ -1839,6 +1839,27 @@ MUTANTS = [
         f"{_GATE}/test_run.py -k after_an_interrupt",
     ),
     Mutant(
+        "a server that crashed is one that its client did not wait for",
+        "src/railgauge/tools/perftest/judge.py",
+        "if failed and waits and (rejected",
+        "if failed and (rejected",
+        "tests/unit/tools/test_perftest.py -k speaks_against_the_run",
+    ),
+    Mutant(
+        "what a run that broke off had accepted returns without a look",
+        "src/railgauge/gate/run.py",
+        "    _doubt(run)\n",
+        "",
+        f"{_GATE}/test_run.py -k changed_since_its_test",
+    ),
+    Mutant(
+        "a campaign of another state is judged as it lies",
+        "src/railgauge/gate/run.py",
+        "        if node not in seen or not _is_the_same(run, known, seen[node])\n",
+        "        if False\n",
+        f"{_GATE}/test_run.py -k changed_since_its_test",
+    ),
+    Mutant(
         "who failed elsewhere too is tested again because another is bad",
         "src/railgauge/gate/run.py",
         "again = set(kept).difference(guilty, apart) if guilty else set()",

@@ -332,10 +332,11 @@ def _look_again(run: Run, say: Say) -> None:
     """Where a run goes on that broke off: accept those again that are as they were tested, and take
     no result of another state, as any time may have gone by.
     """
+    doubted = [node for node in run.open_nodes if node in run.doubted]
     undecided = [node for node in run.open_nodes if node not in run.doubted]
     last = _loaded(run.campaigns[-1]) if run.campaigns else None
     broken = last if last is not None and last.id not in run.judged else None
-    wanted = [*run.doubted, *(undecided if broken else ())]
+    wanted = [*doubted, *(undecided if broken else ())]
     if not wanted:
         return
     seen = {one.node: one for one in inventories.collect(run.system, wanted, quick=True)[0]}
@@ -345,7 +346,7 @@ def _look_again(run: Run, say: Say) -> None:
         for node, known in tested.items()
         if node not in seen or not _is_the_same(run, known, seen[node])
     ]
-    run.decided |= dict.fromkeys((node for node in run.doubted if node not in changed), "")
+    run.decided |= dict.fromkeys((node for node in doubted if node not in changed), "")
     run.doubted = []
     if changed:
         say(f"{hostlist.fold(changed)}: restarted or changed since the test; measuring anew")

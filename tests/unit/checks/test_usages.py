@@ -179,6 +179,28 @@ def test_two_runs_without_a_number_leave_the_place_unmeasured(durations: Callabl
     assert "could not calibrate its clock" in judged.failures[0].message
 
 
+def test_a_client_that_came_before_its_server_listened_leaves_the_place_unmeasured(
+    durations: Callable[[], Any],
+) -> None:
+    """The server waited for it until it was ended; neither says anything of its node."""
+    check = durations()
+    (place,) = (one for one in check.places if one.usage == "duration")
+    server = jobs.exit_line("perftest", "server", "n5", 0)
+    client = jobs.exit_line("perftest", "client", "n6", 1)
+    server["call"] |= {"exit_code": None, "note": "still running after 15.5 s, killed"}
+    client["call"]["exit_code"] = -11
+    sides = {
+        "server": jobs.side(server, "", ""),
+        "client": jobs.side(client, "", "Event: RDMA_CM_EVENT_REJECTED; error: 8.\n"),
+    }
+    jobs.Left({place.place: sides}, {place.place: jobs.DONE}).write(check)
+    jobs.judge(check)
+    (judged,) = (one for one in check.results if one.place == place)
+    assert kinds(judged) == {ENVIRONMENT}
+    (failure,) = judged.failures
+    assert "It connected before the server listened" in failure.message and not failure.nodes
+
+
 def test_what_the_first_run_shows_of_the_link_still_counts(durations: Callable[[], Any]) -> None:
     """A second run does not wash away a link that went, or frames that were lost, in the first."""
     lost = {"counters": {"rdma/rxe0/1/hw_counters/link_downed": 1}}

@@ -757,6 +757,21 @@ def test_a_node_that_was_changed_since_its_test_does_not_return_by_it(
     assert "n1" in nodes.open()
 
 
+def test_who_was_drained_by_somebody_since_it_was_accepted_is_theirs(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    with monkeypatch.context() as patch:
+        steps = tuple(killed if s.__name__ == "record" else s for s in run.STEPS)
+        patch.setattr(run, "STEPS", steps)
+        with pytest.raises(Killed):
+            go(nodes)
+    nodes.drain(["n1"], "a new NIC", by="alice: ")
+    assert "a new NIC" in go(nodes).decided["n1"]
+    assert "n1" not in nodes.open() and not nodes.reserved
+
+
 def test_a_node_that_does_not_answer_any_more_does_not_return_by_its_test(
     area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

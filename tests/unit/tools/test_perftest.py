@@ -1104,6 +1104,51 @@ def test_words_of_a_clock_excuse_nothing_else() -> None:
     assert not (reading.unfit or reading.ok) and "operation write" in reading.reason
 
 
+# ---- a client that connected before its server listened ----
+
+#: Recorded in the lab, 2026-11-26, of 31 acceptances once: the client's standard error.
+REJECTED = """RDMA CM event error:
+Event: RDMA_CM_EVENT_REJECTED; error: 8.
+
+ERRNO: Operation not supported.
+Failed to handle RDMA CM event.
+ERRNO: Operation not supported.
+Failed to connect RDMA CM events.
+ERRNO: Operation not supported.
+"""
+
+
+def rejected(client: str, *codes: int | None) -> Reading:
+    both = [
+        dataclasses.replace(call, exit_code=code) for call, code in zip(calls(), codes, strict=True)
+    ]
+    options = perftest.Options("write", "bw", size_bytes=65536, iterations=1000)
+    return perftest.read(client, server="", calls=both, options=options)
+
+
+def test_a_client_that_came_before_its_server_listened_measured_nothing() -> None:
+    reading = rejected(REJECTED, None, -11)
+    assert reading.unfit and not reading.ok and not reading.measurements
+    assert "It connected before the server listened" in reading.reason
+
+
+@pytest.mark.parametrize(
+    ("client", "codes"),
+    [
+        # of a server that ended by itself it is no wonder
+        (REJECTED, (1, -11)),
+        (REJECTED.replace("error: 8.", "error: 28."), (None, -11)),
+        (REJECTED.replace("REJECTED", "UNREACHABLE"), (None, -11)),
+        ("", (None, -11)),
+    ],
+)
+def test_any_other_end_of_a_connection_speaks_against_the_run(
+    client: str, codes: tuple[int | None, int | None]
+) -> None:
+    reading = rejected(client, *codes)
+    assert not (reading.unfit or reading.ok)
+
+
 # ---- a time, both ways ----
 
 BOTH_WAYS = perftest.Options("write", "bw", 65536, duration_s=12, bidirectional=True)

@@ -22,6 +22,13 @@ _SHORT, _LONG, _LONG_S = 0.2, 1.1, 1.0
 # them) it says so on standard error, goes on, and prints 0 for every rate.
 #: What it says then: https://github.com/linux-rdma/perftest, src/get_clock.c: sample_get_cpu_mhz
 NO_CLOCK = re.compile(r"Correlation coefficient r\^2: [0-9.e+-]+ < 0\.9\b")
+# With -R the sides shake hands over one connection, and then the server listens for those that are
+# measured while the client already connects to it. On a busy host it is first: the connection
+# manager of the server's node answers that nobody listens there (reason 8, InfiniBand Architecture
+# 1.4, 12.6.7.2), the client crashes, and the server waits for ever.
+#: What the client says then: https://github.com/linux-rdma/perftest, src/perftest_communication.c:
+#: create_rdma_cm_connection
+_NOBODY_LISTENS = re.compile(r"RDMA_CM_EVENT_REJECTED; error: 8\.")
 # The two sides of one number may round it to another count of digits.
 _AGREE, _AGREE_GBITS_S = 0.01, 0.01
 
@@ -51,6 +58,10 @@ def read(
             complaints += _too_few_both_ways(outputs, options)
     if complaints:
         failed = any(call.failure for call in calls)
+        waits = all(call.exit_code is None for call in calls if call.role == "server")
+        if failed and waits and (rejected := _NOBODY_LISTENS.search(client)):
+            why = f"{names['client']}: {rejected[0]} It connected before the server listened"
+            return Reading.refused(f"{why}, for which perftest does not wait", unfit=True)
         for role, text in (("client", client), ("server", server or "")):
             if not (failed or sides.parsed) and (spread := NO_CLOCK.search(text)):
                 why = f"{names[role]}: {spread[0]}, so that it could not calibrate its clock"
