@@ -1883,8 +1883,8 @@ MUTANTS = [
     Mutant(
         "what a campaign that cannot be continued had found is forgotten",
         "src/railgauge/gate/run.py",
-        "        _keep_failed(run, broken, say)\n",
-        "        run.judged.append(broken.id)\n",
+        "        _keep_failed(run, broken, say)\n        return None\n",
+        "        run.judged.append(broken.id)\n        return None\n",
         f"{_GATE}/test_run.py -k cannot_be_continued",
     ),
     Mutant(
@@ -2714,13 +2714,6 @@ MUTANTS = [
         "return self.nodes if self.confirmed and self.accuses_nodes else ()",
         "return self.nodes if self.accuses_nodes else ()",
         "tests/unit/cli/test_locate.py -k only_confirmed_nodes",
-    ),
-    _locate(
-        "a node that was never good is passing",
-        "evidence",
-        "self._cleared.update(o[:2] if good else ())",
-        "self._cleared.update(o[:2])",
-        "test_scenarios.py -k who_was_good_is_passing",
     ),
     _locate(
         "a value that nothing judges is good",

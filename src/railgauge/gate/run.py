@@ -339,14 +339,22 @@ def _look_again(run: Run, say: Say) -> None:
     wanted = [*doubted, *(undecided if broken else ())]
     if not wanted:
         return
+    known = set(all_nodes(run.system))
+    for node in set(wanted) - known:
+        run.decided[node] = f"no longer in the description of {run.system}"
+    wanted = [node for node in wanted if node in known]
     seen = {one.node: one for one in inventories.collect(run.system, wanted, quick=True)[0]}
-    tested = {node: known[1] for node in wanted if (known := _tested(run, node)) is not None}
+    # A job that the broken campaign left may keep a node from answering; who goes on with the
+    # campaign waits for it, or ends it.
+    may_be_busy = undecided if broken is not None and broken.state != "finished" else []
     changed = [
         node
-        for node, known in tested.items()
-        if node not in seen or not _is_the_same(run, known, seen[node])
+        for node in wanted
+        if not _is_as_tested(run, node, seen.get(node), node in doubted, node in may_be_busy)
     ]
-    run.decided |= dict.fromkeys((node for node in doubted if node not in changed), "")
+    run.decided |= dict.fromkeys(
+        (node for node in doubted if node in known and node not in changed), ""
+    )
     run.doubted = []
     if changed:
         say(f"{hostlist.fold(changed)}: restarted or changed since the test; measuring anew")
@@ -355,7 +363,16 @@ def _look_again(run: Run, say: Say) -> None:
     run.save()
 
 
-def _is_the_same(run: Run, tested: Inventory, seen: Inventory) -> bool:
+def _is_as_tested(
+    run: Run, node: str, seen: Inventory | None, was_accepted: bool, may_be_busy: bool
+) -> bool:
+    """Whether a node is as its last campaign saw it. One that was not measured yet is."""
+    of_campaign = _tested(run, node)
+    if of_campaign is None:
+        return not was_accepted
+    if seen is None:
+        return may_be_busy
+    tested = of_campaign[1]
     # A quick look shows no more.
     known = {
         "fields": {key: value for key, value in tested.fields.items() if key in tested.quick},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from railgauge.campaign.folder import Campaign
@@ -189,16 +189,23 @@ def row_as_dict(case: Case, row: Row) -> dict[str, Any]:
 
 
 def failed_apart(
-    findings: Iterable[Finding], cases: Iterable[Case], guilty: Collection[str]
+    findings: Iterable[Finding], cases: Sequence[Case], guilty: Collection[str]
 ) -> dict[str, Finding]:
     """The nodes that a rejecting finding speaks against, with the first one, but for those of which
-    a guilty node was at the same place.
+    a guilty node was at the same place, or in the same job where that is what failed.
     """
     at_place = {(case.check, case.partition, case.place): case.nodes for case in cases}
+    in_job: dict[tuple[str, str], set[str]] = {}
+    for job in [case for case in cases if case.of_job]:
+        of_check = (c for c in cases if (c.check, c.partition) == (job.check, job.partition))
+        in_job[job.check, job.partition] = {node for case in of_check for node in case.nodes}
     found: dict[str, Finding] = {}
     for finding in findings:
         key = finding.check, finding.partition, finding.place
-        there = {*finding.nodes, *(at_place.get(key, ()) if finding.place else ())}
+        there = {
+            *finding.nodes,
+            *(at_place.get(key, ()) if finding.place else in_job.get(key[:2], ())),
+        }
         if finding.weight == "reject" and there.isdisjoint(guilty):
             for node in finding.nodes:
                 found.setdefault(node, finding)

@@ -281,12 +281,9 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
 
 
 def _unplanned(planned: Planned, case_record: record.Record) -> str:
-    """What a record cannot be of, or have: another case, results of other places or nodes, or
-    twice; "" where it has none such.
+    """Which results a record cannot have, of other places or nodes, or twice; "" where it has none
+    such.
     """
-    of = f"{case_record.check} {case_record.partition}"
-    if of != f"{planned.check} {planned.partition}":
-        return f"its record is of {of}"
     places = {place.name: place.nodes or planned.nodes for place in planned.places}
     for result in case_record.results:
         strangers = set(result.nodes).difference(places.get(result.place, result.nodes))

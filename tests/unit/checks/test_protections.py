@@ -749,6 +749,13 @@ def test_a_counter_of_both_ends_accuses_neither_alone(counter: str, nodes: tuple
     assert [failure.nodes for failure in failures(evidence)] == [nodes]
 
 
+def test_of_more_than_two_nodes_such_a_counter_tells_one_from_another() -> None:
+    budget = GOOD.budgets[0].model_copy(update={"counters": "rdma/.*", "most": 0})
+    facts = counted(3, "rdma/mlx5_0/1/hw_counters/out_of_sequence")
+    evidence = but(seen_on={**GOOD.seen_on, "n2": facts, "n3": {}}, budgets=(budget,))
+    assert ("n2",) in [failure.nodes for failure in failures(evidence)]
+
+
 def test_counter_without_a_budget_may_grow() -> None:
     facts = counted(10**9, "net/eth0/rx_bytes")
     assert failures(but(seen_on={**GOOD.seen_on, "n2": facts})) == []

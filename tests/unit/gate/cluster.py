@@ -167,6 +167,7 @@ class Campaigns:
                 check="Iperf2Pair",
                 partition="ns",
                 place="",
+                of_job=False,
                 nodes=p,
                 passed=not set(p) & now and p != once,
                 result="",

@@ -787,5 +787,39 @@ def test_a_node_that_does_not_answer_any_more_does_not_return_by_its_test(
     assert len(tests.made) == 2
 
 
+def test_a_job_that_a_broken_campaign_left_does_not_make_it_begin_anew(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    tests.at_each = killed
+    with pytest.raises(Killed):
+        go(nodes)
+    tests.at_each = lambda: None
+    monkeypatch.setattr(run.inventories, "collect", lambda *_, **__: ([], {"n1": "it is busy"}))
+    monkeypatch.setattr(run.partners, "lent", lambda *_, **__: ["n2", "n3"])
+    go(nodes)
+    assert len(tests.made) == len(tests.resumed) == 1
+
+
+def test_an_accepted_node_that_left_the_description_is_decided(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    with monkeypatch.context() as patch:
+        steps = tuple(killed if s.__name__ == "unreserve" else s for s in run.STEPS)
+        patch.setattr(run, "STEPS", steps)
+        with pytest.raises(Killed):
+            go(nodes)
+    left = journal.unended("lab")
+    assert left is not None
+    monkeypatch.setattr(run, "all_nodes", lambda _: ["n2", "n3", "n4"])
+    monkeypatch.setattr(run.partners, "lent", lambda *_, **__: ["n2", "n3"])
+    ended = run.finish(left, [], lambda _: None)
+    assert "no longer in the description of lab" in ended.decided["n1"]
+    assert not nodes.reserved and "n1" not in nodes.open()
+
+
 def killed(*_: object) -> None:
     raise Killed
