@@ -734,14 +734,7 @@ def test_a_node_that_was_changed_since_its_test_does_not_return_by_it(
 ) -> None:
     tests.bad = set()
     held(nodes, "n1")
-    with monkeypatch.context() as patch:
-        if where == "judge":
-            patch.setattr(run, "_judge", killed)
-        else:
-            steps = tuple(killed if s.__name__ == where else s for s in run.STEPS)
-            patch.setattr(run, "STEPS", steps)
-        with pytest.raises(Killed):
-            go(nodes)
+    kill_at(where, nodes)
     if changed:
         nodes.kernel["n1"] = "6.14"
         now = {**run.in_campaign(None), "n1": taken("n1", "6.14")}  # type: ignore[arg-type]
@@ -758,15 +751,11 @@ def test_a_node_that_was_changed_since_its_test_does_not_return_by_it(
 
 
 def test_who_was_drained_by_somebody_since_it_was_accepted_is_theirs(
-    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+    area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.bad = set()
     held(nodes, "n1")
-    with monkeypatch.context() as patch:
-        steps = tuple(killed if s.__name__ == "record" else s for s in run.STEPS)
-        patch.setattr(run, "STEPS", steps)
-        with pytest.raises(Killed):
-            go(nodes)
+    kill_at("record", nodes)
     nodes.drain(["n1"], "a new NIC", by="alice: ")
     assert "a new NIC" in go(nodes).decided["n1"]
     assert "n1" not in nodes.open() and not nodes.reserved
@@ -777,10 +766,7 @@ def test_a_node_that_does_not_answer_any_more_does_not_return_by_its_test(
 ) -> None:
     tests.bad = set()
     held(nodes, "n1")
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "_judge", killed)
-        with pytest.raises(Killed):
-            go(nodes)
+    kill_at("judge", nodes)
     monkeypatch.setattr(run.inventories, "collect", lambda *_, **__: ([], {"n1": "no answer"}))
     monkeypatch.setattr(run.partners, "lent", lambda *_, **__: ["n2", "n3"])
     go(nodes)
@@ -807,11 +793,7 @@ def test_an_accepted_node_that_left_the_description_is_decided(
 ) -> None:
     tests.bad = set()
     held(nodes, "n1")
-    with monkeypatch.context() as patch:
-        steps = tuple(killed if s.__name__ == "unreserve" else s for s in run.STEPS)
-        patch.setattr(run, "STEPS", steps)
-        with pytest.raises(Killed):
-            go(nodes)
+    kill_at("unreserve", nodes)
     left = journal.unended("lab")
     assert left is not None
     monkeypatch.setattr(run, "all_nodes", lambda _: ["n2", "n3", "n4"])
@@ -823,3 +805,15 @@ def test_an_accepted_node_that_left_the_description_is_decided(
 
 def killed(*_: object) -> None:
     raise Killed
+
+
+def kill_at(where: str, nodes: Slurm) -> None:
+    """A run that is killed as it comes to a step, or to the judgement of its campaign."""
+    with pytest.MonkeyPatch.context() as patch:
+        if where == "judge":
+            patch.setattr(run, "_judge", killed)
+        else:
+            steps = tuple(killed if s.__name__ == where else s for s in run.STEPS)
+            patch.setattr(run, "STEPS", steps)
+        with pytest.raises(Killed):
+            go(nodes)
