@@ -544,8 +544,7 @@ class NcclCheck(LaunchCheck):
         failures = []
         hung = [call for call in calls if "still running" in call.note]
         if hung:
-            state = " ".join(self.text("hang.out").split())[:400] or "no answer"
-            failures.append(Failure("hang", f"{hung[0].note}; ncclras says: {state}"))
+            failures.append(self._hang(hung[0].note))
         failed = {call.rank for call in calls if call.failure}
         # Of a hang all: the one that lags behind is what one looks for.
         relevant = {rank: log for rank, log in logs.items() if hung or rank in failed}
@@ -553,6 +552,41 @@ class NcclCheck(LaunchCheck):
             lines = "; ".join(words.splitlines())
             failures.append(Failure("last-words", f"NCCL's last words: {lines}"))
         return failures
+
+    def _hang(self, note: str) -> Failure:
+        """What `ncclras` says of a launch that hangs: it names the ranks that do not answer, and
+        those that lag behind. A node is named with its rank where several others answer: between
+        two it may be the way.
+        """
+        answer = self.text("hang.out")
+        stragglers = nccl_log.stragglers(answer)
+        if not stragglers:
+            said = " ".join(answer.split())[:400] or "no answer"
+            return Failure("hang", f"{note}; ncclras says: {said}")
+        seats = self._seats()
+        nodes = [seats.get((each.rank, each.pid)) for each in stragglers]
+        named = [
+            f"rank {each.rank} on {node or 'a node that it does not name'} {each.what}"
+            for each, node in zip(stragglers, nodes, strict=True)
+        ]
+        silent = {
+            node
+            for each, node in zip(stragglers, nodes, strict=True)
+            if node in self.here.nodes and each.what == nccl_log.SILENT
+        }
+        others = set(self.here.nodes) - silent
+        return Failure(
+            "hang",
+            f"{note}; by ncclras {', '.join(named)}",
+            tuple(sorted(silent)) if len(others) > 1 else (),
+        )
+
+    def _seats(self) -> dict[tuple[int, int | None], str]:
+        """The nodes of the launch's ranks, by their number in their group and their process."""
+        nodes: dict[tuple[int, int | None], set[str]] = {}
+        for device in nccl_tests.devices(self.launch["out"]):
+            nodes.setdefault((device.rank % self.ranks, device.pid), set()).add(device.host)
+        return {seat: hosts.pop() for seat, hosts in nodes.items() if len(hosts) == 1}
 
     def gates(self, measurement: Measurement) -> bool:
         """The largest message that fits into the GPUs; all are recorded."""

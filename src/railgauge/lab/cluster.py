@@ -13,13 +13,13 @@ import subprocess
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
 from railgauge.hooks import Say
-from railgauge.lab import host, network, releases, render, rootfs, switches, vm
+from railgauge.lab import driver, host, network, releases, render, rootfs, switches, vm
 from railgauge.lab.folders import Folders
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
@@ -240,12 +240,15 @@ class Lab:
             self._require_vm_nodes(wanted)
         with self.locked():
             image = rootfs.ensure(self.folders.lab, say, self.release)
+            gpus = driver.of_host() if any(node.host_gpus for node in wanted) else None
             if self.init is None:
                 host.require_memory(wanted)
                 self._start_namespaces(image, say)
             elif any(n.kind == "vm" and self.machine(n.name) is None for n in wanted):
                 host.require_memory([n for n in wanted if self.machine(n.name) is None])
             self._mend_network(say)
+            if gpus is not None:
+                write_text(self.folders.run / "driver", gpus.bound())
             missing = self._use(wanted)
             # The virtual machines first: they take longest to come.
             machines = [node for node in missing if node.kind == "vm"]
@@ -378,8 +381,10 @@ class Lab:
         initial.write_bytes(vm.initial(self, image))
         write_text(run / "accelerator", vm.accelerator(self.folders.lab, image, initial, say))
 
-    def start_machine(self, role: str, name: str, gpus: int) -> Process:
-        """Start the namespaces of the head or of a node, from the image of this lab."""
+    def start_machine(self, role: str, name: str, gpus: int | Literal["host"]) -> Process:
+        """Start the namespaces of the head or of a node, from the image of this lab; with so many
+        devices that Slurm counts as GPUs, or with those of this machine.
+        """
         image = (self.folders.run / "rootfs").read_text()
         namespaces = ["--mount", "--uts", "--ipc", "--pid"] + (["--net"] if role == "node" else [])
         return self.start_process(

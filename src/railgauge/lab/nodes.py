@@ -46,7 +46,7 @@ class NamespaceNodes(VethLinks[Node]):
     """A node that is a set of namespaces on this kernel: fast, and without RDMA or netem."""
 
     def start(self, lab: Lab, node: Node) -> None:
-        machine = lab.start_machine("node", node.name, node.gpus)
+        machine = lab.start_machine("node", node.name, "host" if node.host_gpus else node.gpus)
         try:
             self.plug(lab, node)
         except BaseException:

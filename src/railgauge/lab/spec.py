@@ -72,6 +72,8 @@ class NodeGroup(Strict):
     gpus: int = pydantic.Field(ge=0, le=16)
     #: Of VM nodes: CPUs and memory are parted among so many, and the rails in turn.
     numa_nodes: int = pydantic.Field(default=1, ge=1, le=4)
+    #: Of namespace nodes: the GPUs are the NVIDIA ones of this machine, which all nodes share.
+    host_gpus: bool = False
 
     @pydantic.field_validator("names")
     @classmethod
@@ -83,6 +85,8 @@ class NodeGroup(Strict):
     def _numa_nodes_fit(self) -> NodeGroup:
         if self.numa_nodes > 1 and self.kind != "vm":
             raise ValueError("numa_nodes: of VM nodes only, the others have those of this machine")
+        if self.host_gpus and (self.kind == "vm" or not self.gpus):
+            raise ValueError("host_gpus: of namespace nodes only, and gpus says how many")
         if self.cpus % self.numa_nodes or self.memory_mib % self.numa_nodes:
             raise ValueError(
                 f"{self.cpus} CPUs and {self.memory_mib} MiB, expected multiples of numa_nodes, "
@@ -125,6 +129,7 @@ class Node(Strict):
     memory_mib: int
     gpus: int
     numa_nodes: int = 1
+    host_gpus: bool = False
 
 
 class Switch(Strict):
@@ -227,6 +232,7 @@ class LabSpec(Strict):
                     memory_mib=group.memory_mib,
                     gpus=group.gpus,
                     numa_nodes=group.numa_nodes,
+                    host_gpus=group.host_gpus,
                 )
             )
         return nodes

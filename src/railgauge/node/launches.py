@@ -152,6 +152,8 @@ class Launch:
         self.halves: list[Launch] = []
         #: why it does not clear its groups, "" where it does; None as long as it has not run
         self.why: str | None = None
+        #: how much time it lacked, where it did not run for that
+        self.lacked = ""
         #: whether its launcher was ended here, at its limit
         self.is_late = False
         self.numbers: dict[str, float] = {}
@@ -268,7 +270,7 @@ class Driver:
 
     def _settle(self, launch: Launch, round_: int) -> None:
         if launch.why is None:
-            why = "the job had no time left for it"
+            why = f"the job had no time left for it{launch.lacked}"
             apart = f"not told apart from others in launch {launch.parent}: "
             self._refuse(launch, round_, why if launch.parent is None else apart + why)
         elif launch.why and not launch.is_explained:
@@ -324,7 +326,11 @@ class Driver:
         is_short = self._has_hung or launch.parent is not None
         own = order["short_limit_s"] if is_short else order["ranks"]["run_limit_s"]
         left = self._deadline - time.monotonic() - START_S - HANG_S
-        return min(own, left) if left > order["expected_s"] else None
+        expected_s: float = order["expected_s"]
+        if left <= expected_s:
+            launch.lacked = f": {expected_s:.0f} s were expected, {max(left, 0):.0f} s left"
+            return None
+        return float(min(own, left))
 
     def _hosts(self, launch: Launch) -> list[str]:
         """Of every rank, in their order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -513,3 +514,27 @@ def test_processors_of_arm_have_numbers_for_a_name() -> None:
 def test_two_microcodes_are_both_told() -> None:
     text = "".join(f"processor: {n}\nmodel name: X\nmicrocode: 0x{n}\n" for n in range(2))
     assert machine.processors(text)["cpu/microcode"] == "0x0 0x1"
+
+
+def test_an_h100_is_read_as_its_driver_shows_it() -> None:
+    folder = Path(__file__).parents[2] / "data" / "gpu" / "inventory"
+    (gpu,) = nvidia.smi((folder / "nvidia-smi-q-x.xml").read_text()).gpus.values()
+    assert (
+        gpu.items()
+        >= {
+            "model": "NVIDIA H100 80GB HBM3",
+            "architecture": "Hopper",
+            "vbios": "96.00.da.00.0c",
+            "gsp_firmware": "580.159.04",
+            "ecc": "Enabled",
+            "mig_mode": "Disabled",
+            "persistence_mode": "Enabled",
+            "rows_remap_pending": "No",
+            "power_limit_w": 700.0,
+            "clock_graphics_most_mhz": 1980,
+            **{f"throttled_{reason}": False for reason in nvidia.THROTTLES},
+        }.items()
+    )
+    assert nvidia.driver_version((folder / "version").read_text()) == "580.159.04"
+    information = nvidia.gpu_information((folder / "information").read_text())
+    assert information == {"model": "NVIDIA H100 80GB HBM3", "vbios": "96.00.da.00.0c"}

@@ -251,6 +251,8 @@ def test_without_time_to_halve_nothing_is_cleared(tmp_path: Path) -> None:
 def test_no_launch_begins_that_cannot_end_in_time(tmp_path: Path) -> None:
     job = run(tmp_path, {**orders(4, expected_s=30), "deadline_s": 20}, {})
     assert job.launches == [] and job.places("refused") == NODES[:4]
+    why = "the job had no time left for it: 30 s were expected, 1"
+    assert job.left.places[0]["why"].startswith(why)
 
 
 def test_without_bounds_the_best_part_bounds_the_others(tmp_path: Path) -> None:

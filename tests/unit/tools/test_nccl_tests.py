@@ -1125,7 +1125,7 @@ JSON_CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "4 rank(s), in the JSON result 3": (("config", "devices", 1), None),
     "iterations is 20, in the JSON result 21": (("config", "iterations"), 21),
     "out of bounds is 0, in the JSON result 1": (("out_of_bounds", "count"), 1),
-    "average bus bandwidth is": (("average_bus_bandwidth", "bandwidth"), 999.5),
+    "average bus bandwidth is": (("average_bus_bandwidith", "bandwidith"), 999.5),
     "no results": (("results",), None),
     "no out_of_bounds": (("out_of_bounds",), None),
     "no end_time": (("end_time",), None),

@@ -221,7 +221,8 @@ def _gpu(gpu: xml.Element) -> dict[str, Scalar]:
         if value not in (None, ""):
             facts[field] = value
     facts["model"] = (gpu.findtext("product_name") or "").strip()
-    facts["vbios"] = (gpu.findtext("vbios_version") or "").strip()
+    # In small letters, as the driver's own file has it, which does not always have one.
+    facts["vbios"] = (gpu.findtext("vbios_version") or "").strip().lower()
     # clocks_throttle_reasons until driver 530, clocks_event_reasons since.
     for reason in THROTTLES:
         for group in (

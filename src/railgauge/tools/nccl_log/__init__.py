@@ -23,17 +23,21 @@ from __future__ import annotations
 
 from railgauge.tools.nccl_log.hang import last_words_of_all
 from railgauge.tools.nccl_log.judge import Used, read
+from railgauge.tools.nccl_log.ras import SILENT, Straggler, stragglers
 from railgauge.tools.nccl_log.result import CollNet, Connection, Log, Seat
 from railgauge.tools.nccl_log.text import ADVICE, parse
 
 __all__ = [
     "ADVICE",
+    "SILENT",
     "CollNet",
     "Connection",
     "Log",
     "Seat",
+    "Straggler",
     "Used",
     "last_words_of_all",
     "parse",
     "read",
+    "stragglers",
 ]

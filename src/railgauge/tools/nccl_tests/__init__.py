@@ -25,7 +25,7 @@ from railgauge.tools.nccl_tests.options import (
     version_argv,
 )
 from railgauge.tools.nccl_tests.result import Device, Result
-from railgauge.tools.nccl_tests.text import parse
+from railgauge.tools.nccl_tests.text import devices, parse
 
 #: The Spack packages that it needs, with the programs that each brings.
 PACKAGES = {TOOL: tuple(f"{operation}_perf" for operation in OPERATIONS), "nccl": ()}
@@ -42,6 +42,7 @@ __all__ = [
     "Result",
     "argv",
     "busbw_factor",
+    "devices",
     "parse",
     "parse_json",
     "read",

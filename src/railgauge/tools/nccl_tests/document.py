@@ -79,7 +79,10 @@ class _Bounds(Part):
 
 
 class _Average(Part):
-    bandwidth: Number
+    # "bandwidith" up to 2.17.8, as the name of the whole
+    bandwidth: Number = pydantic.Field(
+        validation_alias=pydantic.AliasChoices("bandwidth", "bandwidith")
+    )
     okay: Any = None
 
 
@@ -88,7 +91,9 @@ class _Document(Part):
     config: _Config
     results: list[_Row]
     out_of_bounds: _Bounds
-    average_bus_bandwidth: _Average
+    average_bus_bandwidth: _Average = pydantic.Field(
+        validation_alias=pydantic.AliasChoices("average_bus_bandwidth", "average_bus_bandwidith")
+    )
     nccl_version: Any = None
     errors: list[str] = []
     end_time: Any = None

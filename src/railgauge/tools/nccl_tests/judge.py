@@ -37,6 +37,9 @@ _EXIT_CODES = {
     5: "fewer GPUs than asked for, or something that the test cannot do",
     6: "wrong usage",
     7: "wrong values, or less bandwidth than NCCL_TESTS_MIN_BW",
+    # After any error 2.17 aborts where it writes JSON (an assertion in jsonOutputFinalize).
+    -6: "aborted, perhaps by an error before",
+    134: "aborted, perhaps by an error before",
     255: "arguments that the tool cannot use",
 }
 

@@ -328,21 +328,10 @@ class _Reader:
         match = _DEVICE.fullmatch(body)
         if not match:
             raise ParseError(number, quote(body), "'Rank N ... on HOST device N [ID] NAME'")
-        rank, group, pid, host, device, bus_id, name = match.groups()
         if self.test.stage > _Test.DEVICES:
             self._enter(_Test.DEVICES)
         self.test.stage = _Test.DEVICES
-        self.test.devices.append(
-            Device(
-                int(rank),
-                host,
-                int(device),
-                bus_id,
-                name.strip(),
-                int(pid) if pid else None,
-                int(group or 0),
-            )
-        )
+        self.test.devices.append(_device(match))
 
     def _take_sides(self, number: int, body: str) -> None:
         if 0 <= body.find("in-place") < body.find("out-of-place"):
@@ -402,6 +391,25 @@ _HANDLERS = {
     "Bitwise": _Reader._take_bitwise,
     "error:": _Reader._take_error,
 }
+
+
+def devices(text: str) -> tuple[Device, ...]:
+    """Those of every rank, of an output that may be broken off, or of a job that hangs."""
+    lines = (line.lstrip("# ").rstrip() for line in text.split("\n")[:-1])
+    return tuple(_device(match) for match in map(_DEVICE.fullmatch, lines) if match)
+
+
+def _device(match: re.Match[str]) -> Device:
+    rank, group, pid, host, device, bus_id, name = match.groups()
+    return Device(
+        int(rank),
+        host,
+        int(device),
+        bus_id,
+        name.strip(),
+        int(pid) if pid else None,
+        int(group or 0),
+    )
 
 
 def operation_of(program: str) -> str:

@@ -1,0 +1,217 @@
+"""What nccl-tests and NCCL left on a real GPU (tests/data/gpu): good runs pass, no other does."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railgauge.model.call import Call
+from railgauge.tools import Completeness, Reading, nccl_log, nccl_tests
+from railgauge.tools.nccl_tests import Options
+
+DATA = Path(__file__).parents[2] / "data" / "gpu"
+RUNS = DATA / "runs"
+
+#: How many sizes each measured.
+GOOD = {
+    **{"one-rank": 28, "two-hosts": 22, "four-hosts": 20, "split-DIV-a3": 20, "too-large": 5},
+    **{"two-hosts-2.19.6": 20, "split-2.19.6": 20},
+    **{
+        f"two-hosts-{operation}": 20
+        for operation in ("all_gather", "alltoall", "broadcast", "reduce_scatter", "sendrecv")
+    },
+}
+SPLIT = ("split-DIV-a3", "split-2.19.6")
+BAD = {
+    "killed": "signal 9",
+    "stopped": "no row: nothing was measured",
+    "stopped-2.19.6": "a timeout (-T)",
+    "two-gpus-wanted": "fewer GPUs than asked for",
+    "no-driver": "CUDA driver version is insufficient",
+    # NCCL 2.30 lets ranks share a GPU on purpose; a check never asks it to.
+    "multi-rank": "ranks 0 and 1 use the same GPU",
+}
+
+
+def facts(name: str) -> dict[str, Any]:
+    known = json.loads((RUNS / name / "run.json").read_text())
+    assert isinstance(known, dict)
+    return known
+
+
+def text(name: str, file: str) -> str:
+    path = RUNS / name / file
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def options(name: str) -> Options:
+    known = facts(name)
+    program, *words = shlex.split(known["command"])
+    value = dict(zip(words[::2], words[1::2], strict=True))
+    return Options(
+        program.partition("_perf")[0],
+        len(known["hosts"]),
+        int(value["-b"]),
+        int(value["-e"]),
+        iterations=int(value["-n"]),
+        warmup=int(value["-w"]),
+        timeout_s=int(value["-T"]),
+        gpus_per_rank=int(value["-g"]),
+        version=known["version"],
+        hosts=tuple(known["hosts"]),
+        groups=2 if nccl_tests.SPLIT in known["environment"] else 1,
+    )
+
+
+def read(name: str, out: str | None = None, document: str | None = None) -> Reading:
+    known = facts(name)
+    code = {"stopped": None}.get(name, known["exit_code"])
+    calls = [
+        Call("nccl-tests", f"rank{rank}", rank, host, code, 9.0)
+        for rank, host in enumerate(known["hosts"])
+    ]
+    errors = "".join(f"STDERR: {line}\n" for line in text(name, "err").splitlines())
+    printed = text(name, "out") if out is None else out
+    written = text(name, "nccl-tests.json") if document is None else document
+    asked = " -J " in known["command"]
+    return nccl_tests.read(
+        {0: printed + errors},
+        json_text=written if asked else None,
+        calls=calls,
+        options=options(name),
+    )
+
+
+def test_every_run_is_judged_here() -> None:
+    assert {path.name for path in RUNS.iterdir()} == {*GOOD, *BAD}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_run_is_proved_with_all_of_its_sizes(name: str) -> None:
+    reading = read(name)
+    assert (reading.ok, reading.completeness) == (True, Completeness.PROVED), reading.reason
+    sizes = options(name).sizes(reading.seen.get("reduced_bytes"))
+    assert {m.size_bytes for m in reading.measurements} <= set(sizes)
+    assert len(sizes) == GOOD[name]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_run_says_what_was_wrong(name: str) -> None:
+    reading = read(name)
+    assert not reading.ok and BAD[name] in reading.reason and not reading.measurements
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_a_run_was_to_print_is_what_the_real_tool_printed(name: str) -> None:
+    assert nccl_tests.argv(
+        options(name),
+        facts(name)["command"].split()[0],
+        "nccl-tests.json",
+    ) == shlex.split(facts(name)["command"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(GOOD)), st.randoms(use_true_random=False))
+def test_no_beginning_of_a_real_output_passes(name: str, source: random.Random) -> None:
+    out = text(name, "out")
+    end = out.rindex("# Collective test concluded")
+    assert not read(name, out=out[: source.randrange(end)]).ok
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(GOOD)), st.randoms(use_true_random=False))
+def test_no_beginning_of_a_real_document_passes(name: str, source: random.Random) -> None:
+    document = text(name, "nccl-tests.json")
+    assert not read(name, document=document[: source.randrange(len(document) - 1)]).ok
+
+
+def test_two_groups_are_a_group_each_whose_time_is_that_of_the_slowest() -> None:
+    (result,) = nccl_tests.parse(text("split-DIV-a3", "out"))
+    assert [device.group for device in result.devices] == [0, 0, 1, 1]
+    per_process = json.loads(text("split-2.19.6", "nccl-tests.json"))["results"][-1]
+    # 2.19 times every process: what it prints is a little above the longest of all of them.
+    longest = max(map(max, per_process["in_place_per_iter"]["per_process_max_times_us"]))
+    assert per_process["in_place"]["time"] <= longest
+
+
+# ---- NCCL's logs -----------------------------------------------------------------------------
+
+
+def logs(name: str) -> dict[int, str]:
+    return {
+        rank: written
+        for rank in range(len(facts(name)["hosts"]))
+        if (written := text(name, f"rank{rank}.nccl.log"))
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name not in SPLIT])
+def test_the_logs_of_a_good_run_say_how_its_ranks_were_connected(name: str) -> None:
+    hosts = dict(enumerate(facts(name)["hosts"]))
+    used = nccl_log.read(logs(name), hosts)
+    assert used.problems == ()
+    assert used.seen["between_nodes"] == (("NET/Socket",) if len(hosts) > 1 else ())
+    assert used.seen["within_nodes"] == () and not used.seen["nvls"] and not used.seen["mnnvl"]
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_each_group_of_a_split_has_a_communicator_of_its_own(name: str) -> None:
+    for group in (0, 1):
+        its = {rank: logs(name)[2 * group + rank] for rank in (0, 1)}
+        used = nccl_log.read(its, {0: f"h{2 * group}", 1: f"h{2 * group + 1}"})
+        assert used.problems == () and used.seen["between_nodes"] == ("NET/Socket",)
+    assert nccl_log.read(logs(name), dict(enumerate(facts(name)["hosts"]))).problems
+
+
+def test_the_log_of_a_rank_whose_partner_died_says_so() -> None:
+    used = nccl_log.read(logs("killed"), {0: "h0", 1: "h1"})
+    assert any("Connection closed by remote peer" in problem for problem in used.problems)
+
+
+# ---- ncclras ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "pid"), [("one-of-two", 1893), ("one-of-four", 185)])
+def test_ncclras_names_the_rank_that_was_stopped(name: str, pid: int) -> None:
+    answer = (DATA / "ras" / f"{name}.txt").read_text()
+    assert nccl_log.stragglers(answer) == (nccl_log.Straggler(1, pid, nccl_log.SILENT),)
+    for end in range(len(answer)):
+        assert set(nccl_log.stragglers(answer[:end])) <= {
+            nccl_log.Straggler(1, pid, nccl_log.SILENT)
+        }
+
+
+def test_ncclras_names_ranks_that_have_launched_less() -> None:
+    answer = """\
+Warnings
+========
+
+#0-0 (7c7c822935315819) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  6 ranks have launched up to operation 40
+  Rank 3 has launched up to operation 12 -- GPU 3 managed by process 77 on node 10.0.0.3
+  Rank 5 has not launched any operations -- [process information not found]
+
+"""
+    assert nccl_log.stragglers(answer) == (
+        nccl_log.Straggler(3, 77, "has launched up to operation 12"),
+        nccl_log.Straggler(5, None, "has not launched any operations"),
+    )
+
+
+@given(st.text(max_size=300))
+def test_no_other_answer_names_a_rank(answer: str) -> None:
+    nccl_log.stragglers(answer)
+    assert nccl_log.stragglers("Job summary\n" + answer.replace("Rank", "rank")) == ()
+
+
+def test_processes_are_known_of_a_table_that_broke_off() -> None:
+    devices = nccl_tests.devices(text("stopped", "out"))
+    assert [(d.rank, d.host, d.pid) for d in devices] == [(0, "h0", 1892), (1, "h1", 1893)]
