@@ -33,7 +33,7 @@ BAD = {
     "killed": "signal 9",
     "stopped": "no row: nothing was measured",
     "stopped-2.19.6": "a timeout (-T)",
-    "two-gpus-wanted": "fewer GPUs than asked for",
+    "two-gpus-wanted": "Invalid number of GPUs: 2 requested but only 1 were found.",
     "no-driver": "CUDA driver version is insufficient",
     # NCCL 2.30 lets ranks share a GPU on purpose; a check never asks it to.
     "multi-rank": "ranks 0 and 1 use the same GPU",
@@ -139,6 +139,13 @@ def test_two_groups_are_a_group_each_whose_time_is_that_of_the_slowest() -> None
     # 2.19 times every process: what it prints is a little above the longest of all of them.
     longest = max(map(max, per_process["in_place_per_iter"]["per_process_max_times_us"]))
     assert per_process["in_place"]["time"] <= longest
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_a_table_of_several_groups_alone_says_nothing_of_one(name: str) -> None:
+    reading = nccl_tests.read({0: text(name, "out")})
+    assert reading.reason == "several groups of ranks (NCCL_TESTS_SPLIT), expected one"
+    assert not reading.measurements
 
 
 # ---- NCCL's logs -----------------------------------------------------------------------------

@@ -241,6 +241,9 @@ def _judged(result: Result, options: Options | None) -> _Verdict:
     ranks = len(result.devices) // groups or (options.gpus if options else None)
     checked = any(row.out_of_place.wrong is not None for row in result.rows)
     operation = options.operation if options else result.operation
+    if not options and _has_groups(result.devices):
+        # How many ranks its numbers are of follows from the groups.
+        return _Verdict(complaints, operation, ranks, checked)
     if not any(result.sizes):
         why_not = "every size is 0 bytes" if result.rows else "no row"
         return _Verdict(
@@ -297,11 +300,15 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
     return complaints
 
 
+def _has_groups(devices: Sequence[Device]) -> bool:
+    return len({device.group for device in devices}) > 1
+
+
 def _group_complaint(devices: Sequence[Device], groups: int, gpus_per_rank: int) -> str:
     """Whether NCCL_TESTS_SPLIT made the groups that were asked for."""
     if groups == 1:
-        several = len({device.group for device in devices}) > 1
-        return "several groups of ranks (NCCL_TESTS_SPLIT), expected one" if several else ""
+        several = "several groups of ranks (NCCL_TESTS_SPLIT), expected one"
+        return several if _has_groups(devices) else ""
     size = max(len(devices) // gpus_per_rank // groups, 1)
     for device in devices:
         expected = device.rank // gpus_per_rank // size

@@ -48,6 +48,7 @@ _FAILURE = re.compile(
     r"not supported by this test|\bmpi_abort\b|exited on signal|\boom.kill|cannot execute|" + DIED
 )
 _failure = searched(_FAILURE)
+_PLACE = re.compile(r"pid [0-9]+: Test failure \S+:[0-9]+\s*$")
 # NCCL warns of what it cannot do, but for known advice.
 _WARNING = "NCCL WARN"
 
@@ -75,10 +76,16 @@ def scan(text: str) -> tuple[Result, ...]:
         reader.take(*last, whole=False)
         return reader.results()
     except ParseError:
-        # A failure explains torn rows, so it is reported first, wherever it stands.
-        for number, line in numbered(text):
-            if _fails(line) and not line.lstrip().startswith("#"):
-                raise ParseError(number, quote(line), "no failure") from None
+        # A failure explains torn rows, so it is reported first, wherever it stands; and one with
+        # words before the mere places in the tool's source that it came through.
+        failures = [
+            (bool(_PLACE.search(line)), number, line)
+            for number, line in numbered(text)
+            if _fails(line) and not line.lstrip().startswith("#")
+        ]
+        if failures:
+            _, number, line = min(failures)
+            raise ParseError(number, quote(line), "no failure") from None
         raise
 
 
