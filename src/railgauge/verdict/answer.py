@@ -103,11 +103,14 @@ class Verdict:
 
     @functools.cached_property
     def power(self) -> OfCampaign:
-        """What the campaign would have found; nothing where it judged nothing."""
+        """What the campaign would have found on healthy nodes; nothing where it judged nothing."""
         # SciPy takes its time to load, which `accept --plan` need not wait for.
         from railgauge.verdict import power
 
-        return power.of(self.cases if self.campaign.gate == "acceptance" else ())
+        if self.campaign.gate != "acceptance":
+            return power.of(())
+        failing = set(self.failing_nodes)
+        return power.of([case for case in self.cases if failing.isdisjoint(case.nodes)])
 
     @property
     def simulated(self) -> bool:

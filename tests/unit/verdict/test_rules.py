@@ -1413,6 +1413,21 @@ def test_a_node_that_failed_with_one_that_is_good_is_not_passing(
     assert verdict.passing_nodes == list(names[2:])
 
 
+def test_what_a_campaign_finds_is_what_it_finds_on_healthy_nodes(tmp_path: Path) -> None:
+    names = tuple(f"n{number}" for number in range(1, 9))
+    ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=names)
+    healthy = ring.decide().power
+    in_one_sweep(ring)
+    slow(ring, "n2")
+    measured_again(ring, "n2", "n6", value=4.0)
+    verdict = ring.decide()
+    assert verdict.failing_nodes == ["n2"]
+    assert [each.places for each in healthy.conditions] == [8]
+    assert [each.places for each in verdict.power.conditions] == [6]
+    (own,), (before,) = verdict.power.conditions, healthy.conditions
+    assert own.noise == before.noise and own.false_alarms == pytest.approx(before.false_alarms)
+
+
 def test_who_stands_between_two_bad_nodes_is_cleared_by_a_third(tmp_path: Path) -> None:
     names = [f"n{number}" for number in range(1, 9)]
     ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=tuple(names))
