@@ -48,6 +48,15 @@ _LOG = ".nccl.log"
 #: that is much smaller tells the latency, not the bandwidth.
 _LEAST_SHARE = 1 / 16
 
+#: A rank's number in its group, and its process.
+Seat = tuple[int, int | None]
+
+#: So many ranks of a launch that hangs are named.
+_FEW = 4
+
+#: So many nodes must answer before the one that does not is at fault.
+_WITNESSES = 2
+
 #: The tool's own timeout comes so much after ours, which asks NCCL for its state first.
 _LATER_S = 60
 
@@ -544,7 +553,7 @@ class NcclCheck(LaunchCheck):
         failures = []
         hung = [call for call in calls if "still running" in call.note]
         if hung:
-            failures.append(self._hang(hung[0].note))
+            failures.append(self._hang(hung[0].note, calls))
         failed = {call.rank for call in calls if call.failure}
         # Of a hang all: the one that lags behind is what one looks for.
         relevant = {rank: log for rank, log in logs.items() if hung or rank in failed}
@@ -553,37 +562,43 @@ class NcclCheck(LaunchCheck):
             failures.append(Failure("last-words", f"NCCL's last words: {lines}"))
         return failures
 
-    def _hang(self, note: str) -> Failure:
-        """What `ncclras` says of a launch that hangs: it names the ranks that do not answer, and
-        those that lag behind. A node is named with its rank where several others answer: between
-        two it may be the way.
-        """
-        answer = self.text("hang.out")
-        stragglers = nccl_log.stragglers(answer)
-        if not stragglers:
-            said = " ".join(answer.split())[:400] or "no answer"
+    def _hang(self, note: str, calls: Sequence[Call]) -> Failure:
+        """What `ncclras` says of a launch that hangs: which ranks are silent, or lag behind."""
+        text = self.text("hang.out")
+        answer, seats = nccl_log.ras.answer(text), self._seats()
+        if not answer.stragglers:
+            said = nccl_log.ras.trouble(text)[:400] or "no answer"
             return Failure("hang", f"{note}; ncclras says: {said}")
-        seats = self._seats()
-        nodes = [seats.get((each.rank, each.pid)) for each in stragglers]
         named = [
-            f"rank {each.rank} on {node or 'a node that it does not name'} {each.what}"
-            for each, node in zip(stragglers, nodes, strict=True)
+            f"rank {each.rank} on {seats.get((each.rank, each.pid), 'an unknown node')} {each.what}"
+            for each in answer.stragglers
         ]
-        silent = {
-            node
-            for each, node in zip(stragglers, nodes, strict=True)
-            if node in self.here.nodes and each.what == nccl_log.SILENT
-        }
-        others = set(self.here.nodes) - silent
-        return Failure(
-            "hang",
-            f"{note}; by ncclras {', '.join(named)}",
-            tuple(sorted(silent)) if len(others) > 1 else (),
-        )
+        shown = ", ".join(named[:_FEW]) + (f" and {len(named) - _FEW} more" * (len(named) > _FEW))
+        return Failure("hang", f"{note}; by ncclras {shown}", self._silent(answer, seats, calls))
 
-    def _seats(self) -> dict[tuple[int, int | None], str]:
-        """The nodes of the launch's ranks, by their number in their group and their process."""
-        nodes: dict[tuple[int, int | None], set[str]] = {}
+    def _silent(
+        self, answer: nccl_log.ras.Answer, seats: Mapping[Seat, str], calls: Sequence[Call]
+    ) -> tuple[str, ...]:
+        """The one node whose ranks alone do not answer, while several others do, of them one on its
+        leaf; () where it may be the way to it, or a rank has ended, or is not known.
+        """
+        silent = [each for each in answer.stragglers if each.what == nccl_log.ras.SILENT]
+        ended = {call.rank for call in calls if call.exit_code is not None and not call.note}
+        if not answer.whole or not ended.isdisjoint(each.rank for each in silent):
+            return ()
+        nodes = {seats.get((each.rank, each.pid)) for each in silent}
+        others = [node for node in self.here.nodes if node not in nodes]
+        if len(nodes) != 1 or len(others) != len(self.here.nodes) - 1 or len(others) < _WITNESSES:
+            return ()
+        (node,) = set(self.here.nodes).difference(others)
+        leaves = topology.leaves_of(self.partition_data)
+        if leaves and all(leaves.of_node[other] != leaves.of_node[node] for other in others):
+            return ()
+        return (node,)
+
+    def _seats(self) -> dict[Seat, str]:
+        """The nodes of the launch's ranks."""
+        nodes: dict[Seat, set[str]] = {}
         for device in nccl_tests.devices(self.launch["out"]):
             nodes.setdefault((device.rank % self.ranks, device.pid), set()).add(device.host)
         return {seat: hosts.pop() for seat, hosts in nodes.items() if len(hosts) == 1}

@@ -239,8 +239,9 @@ class Lab:
         if any(node.kind == "vm" for node in wanted):
             self._require_vm_nodes(wanted)
         with self.locked():
+            of_host = [node.gpus for node in wanted if node.host_gpus]
+            gpus = driver.of_host(max(of_host)) if of_host else None
             image = rootfs.ensure(self.folders.lab, say, self.release)
-            gpus = driver.of_host() if any(node.host_gpus for node in wanted) else None
             if self.init is None:
                 host.require_memory(wanted)
                 self._start_namespaces(image, say)

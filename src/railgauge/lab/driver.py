@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import platform
 import re
 import shutil
 import subprocess
@@ -41,12 +42,19 @@ class Driver:
         return "".join(f"{file}\t{target}\n" for file, target in places)
 
 
-def of_host() -> Driver:
-    """The driver of this machine; EnvironmentProblem, naming what lacks, where it has none."""
+def of_host(count: int = 1) -> Driver:
+    """The driver of this machine; EnvironmentProblem, naming what lacks, where it has none, or not
+    so many GPUs as a node shall have.
+    """
     devices = tuple(d for d in sorted(_DEVICES.glob("nvidia*")) if d.is_char_device())
-    if not any(re.fullmatch(r"nvidia[0-9]+", device.name) for device in devices):
-        raise EnvironmentProblem(f"no GPU of NVIDIA here ({_DEVICES}/nvidia0)", next_step=_NEXT)
-    libraries = {path.name: path for path in _libraries() if _LIBRARY.fullmatch(path.name)}
+    names = {device.name for device in devices}
+    if lacking := [f"{_DEVICES}/nvidia{n}" for n in range(count) if f"nvidia{n}" not in names]:
+        message = f"nodes of this lab use the GPUs of this machine: no {', '.join(lacking)}"
+        raise EnvironmentProblem(message, next_step=_NEXT)
+    libraries: dict[str, Path] = {}
+    for path in _libraries():
+        if _LIBRARY.fullmatch(path.name):
+            libraries.setdefault(path.name, path)
     if missing := [name for name in _REQUIRED if name not in libraries]:
         raise EnvironmentProblem(f"NVIDIA's driver lacks {', '.join(missing)}", next_step=_NEXT)
     program = shutil.which(_PROGRAM) or shutil.which(_PROGRAM, path=str(_MOUNTED / "bin"))
@@ -56,6 +64,12 @@ def of_host() -> Driver:
 
 
 def _libraries() -> list[Path]:
-    cache = subprocess.run(["ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False)
-    known = [Path(path) for path in re.findall(r"=> (/.*)$", cache.stdout, re.MULTILINE)]
-    return [*known, *sorted(_MOUNTED.glob("lib64/*.so.*"))]
+    """Those that the loader knows for programs of this machine's kind, then the mounted ones."""
+    ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
+    try:
+        cache = subprocess.run([ldconfig, "-p"], stdout=subprocess.PIPE, text=True, check=False)
+    except OSError as error:
+        raise EnvironmentProblem(f"{ldconfig} -p: {error}", next_step=_NEXT) from None
+    kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(platform.machine(), "")
+    known = re.findall(rf"\([^)]*{kind}[^)]*\) => (/.*)$", cache.stdout, re.MULTILINE)
+    return [*map(Path, known), *sorted(_MOUNTED.glob("lib64/*.so.*"))]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from railgauge.checks import topology
+from railgauge.hostlist import expand
+from railgauge.model.leaves import Leaves
 from railgauge.node import raw
+from railgauge.tools import nccl_log
 from tests.unit.checks import jobs
 
 JOBS = Path(__file__).parents[2] / "data" / "gpu" / "jobs"
@@ -78,24 +84,83 @@ def test_an_answer_that_names_no_rank_is_shown(tmp_path: Path, answer: str, says
         assert hang.nodes == () and hang.message.endswith(f"; ncclras says: {says}")
 
 
-def test_what_two_nodes_say_of_each_other_accuses_neither(tmp_path: Path) -> None:
+def of_others(answer: str, *others: tuple[int, int | None]) -> str:
+    """The real answer, with other ranks (and their processes) beside the silent one."""
+    silent = next(line for line in answer.splitlines() if line.startswith("  Rank 1 "))
+    lines = [silent]
+    for rank, pid in others:
+        process = silent.partition(" -- ")[2].replace("185", str(pid))
+        unknown = "[process information not found]"
+        lines.append(f"  Rank {rank} -- {process if pid else unknown}")
+    many = f"{len(lines)} ranks" if others else "1 rank"
+    answer = answer.replace("communicator data from 1 rank\n", f"communicator data from {many}\n")
+    return answer.replace(silent, "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [
+        ([(2, 186), (3, 184)], "rank 3 on n4 does not answer"),
+        ([(2, 186)], "rank 2 on n3 does not answer"),
+        ([(2, None), (3, None)], "rank 3 on an unknown node does not answer"),
+        ([(2, 9)], "rank 2 on an unknown node does not answer"),
+    ],
+)
+def test_several_silent_nodes_may_be_behind_one_way(
+    tmp_path: Path, others: list[tuple[int, int | None]], says: str
+) -> None:
+    with judged("NcclAll-stopped-n2", tmp_path) as check:
+        (hang,) = again(check, of_others(check.launch["files"]["hang.out"], *others))
+        assert says in hang.message and hang.nodes == ()
+
+
+def test_an_answer_that_does_not_name_all_silent_ranks_accuses_nobody(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
         answer = check.launch["files"]["hang.out"]
-        silent = next(line for line in answer.splitlines() if line.startswith("  Rank 1 "))
-        more = [
-            silent.replace("Rank 1", f"Rank {rank}").replace("process 185", f"process {pid}")
-            for rank, pid in ((2, 186), (3, 184))
-        ]
-        (hang,) = again(check, answer.replace(silent, "\n".join([silent, *more])))
-        assert "rank 3 on n4 does not answer" in hang.message and hang.nodes == ()
+        more = answer.replace("communicator data from 1 rank\n", "communicator data from 3 ranks\n")
+        (hang,) = again(check, more)
+        assert hang.nodes == () and "rank 1 on n2 does not answer" in hang.message
+        cut = more[: more.index("\n", more.index("  Rank 1 ")) + 1]
+        (hang,) = again(check, cut)
+        assert hang.nodes == ()
 
 
 def test_a_process_that_the_table_does_not_have_names_no_node(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
         answer = check.launch["files"]["hang.out"].replace("process 185", "process 9")
         (hang,) = again(check, answer)
-        assert "rank 1 on a node that it does not name does not answer" in hang.message
+        assert "rank 1 on an unknown node does not answer" in hang.message
         assert hang.nodes == ()
+
+
+def test_a_rank_that_has_ended_need_not_answer(tmp_path: Path) -> None:
+    with judged("NcclAll-stopped-n2", tmp_path) as check:
+        answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
+        calls = [line.call for line in check.exit_lines()]
+        assert check._silent(answer, check._seats(), calls) == ("n2",)
+        calls[1] = dataclasses.replace(calls[1], exit_code=0, note="")
+        assert check._silent(answer, check._seats(), calls) == ()
+
+
+@pytest.mark.parametrize(("leaf", "nodes"), [("n[2-3]", ("n2",)), ("n2", ())])
+def test_who_is_alone_on_its_leaf_may_be_behind_its_uplinks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaf: str, nodes: tuple[str, ...]
+) -> None:
+    of_node = dict.fromkeys(("n1", "n2", "n3", "n4"), "leaf1") | dict.fromkeys(
+        expand(leaf), "leaf2"
+    )
+    monkeypatch.setattr(topology, "leaves_of", lambda _: Leaves(of_node))
+    with judged("NcclAll-stopped-n2", tmp_path) as check:
+        (hang,) = again(check, check.launch["files"]["hang.out"])
+        assert hang.nodes == nodes
+
+
+def test_one_other_node_is_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with judged("NcclAll-stopped-n2", tmp_path) as check:
+        answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
+        seats = check._seats()
+        monkeypatch.setattr(check, "here", SimpleNamespace(nodes=("n1", "n2")))
+        assert check._silent(answer, seats, []) == ()
 
 
 def again(check: Any, answer: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ def test_libraries_that_the_loader_knows_are_found(
     cache = "2 libs found in cache\n\tlibcuda.so.1 (libc6,x86-64) => /lib/x/libcuda.so.1\n"
     known = subprocess.CompletedProcess([], 0, cache, "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: known)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     (machine / "nvidia" / "lib64" / "libcuda.so.1").unlink()
     assert Path("/lib/x/libcuda.so.1") in driver.of_host().libraries
 
@@ -72,7 +74,7 @@ def test_libraries_that_the_loader_knows_are_found(
 @pytest.mark.parametrize(
     ("missing", "says"),
     [
-        ("dev/nvidia0", "no GPU of NVIDIA here"),
+        ("dev/nvidia0", r"no .*/dev/nvidia0\n"),
         ("nvidia/lib64/libcuda.so.1", "lacks libcuda.so.1"),
         ("nvidia/lib64/libnvidia-ml.so.1", "lacks libnvidia-ml.so.1"),
         ("nvidia/bin/nvidia-smi", "lacks nvidia-smi"),
@@ -83,6 +85,26 @@ def test_what_lacks_is_named(machine: Path, missing: str, says: str) -> None:
     with pytest.raises(EnvironmentProblem, match=says) as raised:
         driver.of_host()
     assert raised.value.next_step is not None and "nvidia-smi" in raised.value.next_step
+
+
+def test_a_node_needs_as_many_gpus_as_it_shall_have(machine: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match=r"no .*/dev/nvidia1\n"):
+        driver.of_host(2)
+
+
+def test_libraries_of_another_kind_of_program_are_passed_over(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = (
+        "\tlibcuda.so.1 (libc6) => /lib/i386-linux-gnu/libcuda.so.1\n"
+        "\tlibcuda.so.1 (libc6,x86-64) => /lib/x/libcuda.so.1\n"
+        "\tlibcuda.so.1 (libc6) => /lib32/libcuda.so.1\n"
+    )
+    known = subprocess.CompletedProcess([], 0, cache, "")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: known)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    found = [path for path in driver.of_host().libraries if path.name == "libcuda.so.1"]
+    assert found == [Path("/lib/x/libcuda.so.1")]
 
 
 def test_slurm_counts_the_real_devices() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from railgauge.model.call import Call
 from railgauge.tools import Completeness, Reading, nccl_log, nccl_tests
+from railgauge.tools.nccl_log import ras
 from railgauge.tools.nccl_tests import Options
 
 DATA = Path(__file__).parents[2] / "data" / "gpu"
@@ -144,8 +145,10 @@ def test_two_groups_are_a_group_each_whose_time_is_that_of_the_slowest() -> None
 @pytest.mark.parametrize("name", SPLIT)
 def test_a_table_of_several_groups_alone_says_nothing_of_one(name: str) -> None:
     reading = nccl_tests.read({0: text(name, "out")})
-    assert reading.reason == "several groups of ranks (NCCL_TESTS_SPLIT), expected one"
-    assert not reading.measurements
+    groups = "several groups of ranks (NCCL_TESTS_SPLIT), expected one"
+    assert reading.reason == groups and not reading.measurements
+    wrong = text(name, "out").replace("values : 0 OK", "values : 40 FAILED")
+    assert "40" in nccl_tests.read({0: wrong}).reason.removeprefix(groups)
 
 
 # ---- NCCL's logs -----------------------------------------------------------------------------
@@ -188,11 +191,18 @@ def test_the_log_of_a_rank_whose_partner_died_says_so() -> None:
 @pytest.mark.parametrize(("name", "pid"), [("one-of-two", 1893), ("one-of-four", 185)])
 def test_ncclras_names_the_rank_that_was_stopped(name: str, pid: int) -> None:
     answer = (DATA / "ras" / f"{name}.txt").read_text()
-    assert nccl_log.stragglers(answer) == (nccl_log.Straggler(1, pid, nccl_log.SILENT),)
+    silent = ras.Straggler(1, pid, ras.SILENT)
+    assert ras.answer(answer) == ras.Answer((silent,), whole=True)
+    assert ras.trouble(answer).startswith("Errors INCOMPLETE Missing communicator data from 1 job")
+    begun = answer.index("\n  Missing communicator data from 1 rank\n") + 1
+    named = answer.index("\n", answer.index("  Rank 1 ")) + 1
     for end in range(len(answer)):
-        assert set(nccl_log.stragglers(answer[:end])) <= {
-            nccl_log.Straggler(1, pid, nccl_log.SILENT)
-        }
+        said = ras.answer(answer[:end])
+        assert set(said.stragglers) <= {silent}
+        if said.stragglers:
+            assert end >= named and said.whole
+        elif end > answer.index("\n", begun):
+            assert not said.whole
 
 
 def test_ncclras_names_ranks_that_have_launched_less() -> None:
@@ -207,16 +217,29 @@ Warnings
   Rank 5 has not launched any operations -- [process information not found]
 
 """
-    assert nccl_log.stragglers(answer) == (
-        nccl_log.Straggler(3, 77, "has launched up to operation 12"),
-        nccl_log.Straggler(5, None, "has not launched any operations"),
+    late = (
+        ras.Straggler(3, 77, "has launched up to operation 12"),
+        ras.Straggler(5, None, "has not launched any operations"),
     )
+    assert ras.answer(answer) == ras.Answer(late, whole=True)
+    # Below a list of silent ranks it is none of them, and one of them is not named.
+    silent = "  Missing communicator data from 1 rank\n"
+    assert ras.answer(silent + answer[answer.index("  Rank 3") :]) == ras.Answer(late, whole=False)
+
+
+def test_a_gpu_with_another_number_for_nvml_is_no_obstacle() -> None:
+    answer = (
+        "  Missing communicator data from 2 ranks\n"
+        "  Rank 3 -- GPU 0 (NVML 3) managed by process 77 on node 10.0.0.3\n"
+        "  Rank 4 -- [process information not found]\n"
+    )
+    silent = (ras.Straggler(3, 77, ras.SILENT), ras.Straggler(4, None, ras.SILENT))
+    assert ras.answer(answer) == ras.Answer(silent, whole=True)
 
 
 @given(st.text(max_size=300))
 def test_no_other_answer_names_a_rank(answer: str) -> None:
-    nccl_log.stragglers(answer)
-    assert nccl_log.stragglers("Job summary\n" + answer.replace("Rank", "rank")) == ()
+    assert ras.answer("Job summary\n" + answer.replace("Rank", "rank")).stragglers == ()
 
 
 def test_processes_are_known_of_a_table_that_broke_off() -> None:

@@ -137,13 +137,16 @@ def driver_version(text: str) -> str:
 
 
 def gpu_information(text: str) -> dict[str, Scalar]:
-    """Model and VBIOS of a GPU; question marks stand for what the driver has not asked yet."""
+    """Model and VBIOS of a GPU; question marks stand for what the driver has not asked yet.
+
+    The VBIOS in small letters: nvidia-smi, which is asked as well, writes it in capitals.
+    """
     names = {"Model": "model", "Video BIOS": "vbios"}
     facts: dict[str, Scalar] = {}
     for line in whole_lines(text):
         name, colon, value = (part.strip() for part in line.partition(":"))
         if colon and name in names and "?" not in value:
-            facts[names[name]] = value
+            facts[names[name]] = value.lower() if name == "Video BIOS" else value
     return facts
 
 
@@ -221,7 +224,6 @@ def _gpu(gpu: xml.Element) -> dict[str, Scalar]:
         if value not in (None, ""):
             facts[field] = value
     facts["model"] = (gpu.findtext("product_name") or "").strip()
-    # In small letters, as the driver's own file has it, which does not always have one.
     facts["vbios"] = (gpu.findtext("vbios_version") or "").strip().lower()
     # clocks_throttle_reasons until driver 530, clocks_event_reasons since.
     for reason in THROTTLES:

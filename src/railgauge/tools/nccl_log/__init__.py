@@ -21,23 +21,21 @@ typed after the source of each release (tests/unit/tools/test_nccl_log_versions.
 
 from __future__ import annotations
 
+from railgauge.tools.nccl_log import ras
 from railgauge.tools.nccl_log.hang import last_words_of_all
 from railgauge.tools.nccl_log.judge import Used, read
-from railgauge.tools.nccl_log.ras import SILENT, Straggler, stragglers
 from railgauge.tools.nccl_log.result import CollNet, Connection, Log, Seat
 from railgauge.tools.nccl_log.text import ADVICE, parse
 
 __all__ = [
     "ADVICE",
-    "SILENT",
     "CollNet",
     "Connection",
     "Log",
     "Seat",
-    "Straggler",
     "Used",
     "last_words_of_all",
     "parse",
+    "ras",
     "read",
-    "stragglers",
 ]

@@ -10,14 +10,14 @@ from __future__ import annotations
 import dataclasses
 import re
 
-_COMMUNICATOR = re.compile(r"#[0-9]{1,9}-[0-9]{1,9} \([0-9a-f]{1,16}\) [A-Z]+$")
-_SILENT = re.compile(r"  Missing communicator data from [0-9]{1,9} ranks?$")
-_TOGETHER = re.compile(r"  [0-9]{1,9} ranks have (not launched any|launched up to) operations?")
+_SILENT = re.compile(r"  Missing communicator data from ([0-9]{1,9}) ranks?$")
 _RANK = re.compile(
     r"  Rank ([0-9]{1,9})"
     r"(?: has (not launched any operations|launched up to operation [0-9]{1,18}))? -- "
-    r"(?:GPU \S+ managed by process ([0-9]{1,9}) on node \S+|\[process information not found\])$"
+    r"(?:GPU .{1,80}? managed by process ([0-9]{1,9}) on node \S+"
+    r"|\[process information not found\])$"
 )
+_TROUBLE = re.compile(r"^(Errors|Warnings)$", re.MULTILINE)
 
 SILENT = "does not answer"
 
@@ -32,17 +32,39 @@ class Straggler:
     what: str
 
 
-def stragglers(text: str) -> tuple[Straggler, ...]:
-    """Those of whole lines, in their order; () where the answer names none."""
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The ranks that an answer names, in its order; `whole` says that it names every one of which
+    it has no data: others may have answered, and know nothing of their communicator.
+    """
+
+    stragglers: tuple[Straggler, ...]
+    whole: bool
+
+
+def answer(text: str) -> Answer:
+    """What its whole lines say."""
     found: dict[Straggler, None] = {}
-    silent = False
+    #: how many ranks are still to be named as silent
+    left, whole = 0, True
     for line in text.split("\n")[:-1]:
-        match = _RANK.match(line)
-        if match and (silent or match[2]):
-            what = SILENT if silent else f"has {match[2]}"
-            found[Straggler(int(match[1]), int(match[3]) if match[3] else None, what)] = None
-        elif _SILENT.match(line):
-            silent = True
-        elif _COMMUNICATOR.match(line) or _TOGETHER.match(line) or not line.strip():
-            silent = False
-    return tuple(found)
+        rank, silent = _RANK.match(line), _SILENT.match(line)
+        if rank and rank[2]:
+            found[Straggler(int(rank[1]), _number(rank[3]), f"has {rank[2]}")] = None
+        elif rank and left:
+            found[Straggler(int(rank[1]), _number(rank[3]), SILENT)] = None
+            left -= 1
+            continue
+        whole = whole and not left
+        left = int(silent[1]) if silent else 0
+    return Answer(tuple(found), whole and not left)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def trouble(text: str) -> str:
+    """What an answer says below what it counts, in one line; all of it where that is nothing."""
+    match = _TROUBLE.search(text)
+    return " ".join(text[match.start() if match else 0 :].replace("=", "").split())

@@ -241,16 +241,15 @@ def _judged(result: Result, options: Options | None) -> _Verdict:
     ranks = len(result.devices) // groups or (options.gpus if options else None)
     checked = any(row.out_of_place.wrong is not None for row in result.rows)
     operation = options.operation if options else result.operation
-    if not options and _has_groups(result.devices):
-        # How many ranks its numbers are of follows from the groups.
-        return _Verdict(complaints, operation, ranks, checked)
     if not any(result.sizes):
         why_not = "every size is 0 bytes" if result.rows else "no row"
         return _Verdict(
             [*complaints, f"{why_not}: nothing was measured"], operation, ranks, checked
         )
-    why, operation = row_complaints(result, operation, ranks, options)
-    complaints += why or size_complaints(result, operation, ranks, options)
+    # How many ranks the numbers of several groups are of is not known without options.
+    if options or not _has_groups(result.devices):
+        why, operation = row_complaints(result, operation, ranks, options)
+        complaints += why or size_complaints(result, operation, ranks, options)
     complaints += _footer_complaints(result, options)
     return _Verdict(complaints, operation, ranks, checked)
 
