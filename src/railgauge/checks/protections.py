@@ -13,7 +13,7 @@ from typing import Any
 
 from railgauge import hostlist
 from railgauge.checks.claims import contradictions
-from railgauge.model.call import Call
+from railgauge.model.call import Call, why_failed
 from railgauge.model.claim import Claim
 from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, NO_REFERENCE, Failure
 from railgauge.model.limits import Limit
@@ -224,10 +224,11 @@ def every_rank_reported(evidence: JobEvidence) -> Iterator[Failure]:
 
 def every_call_succeeded(evidence: JobEvidence) -> Iterator[Failure]:
     """One rank's tool can fail while another's prints its table."""
-    for call in evidence.calls:
-        if call.failure and not evidence.missing_program:
-            words = ends.quoted(evidence.tool_errors.get(call.role, ""))
-            yield Failure("tool-failed", f"{call.failure}: {words}" if words else call.failure)
+    if evidence.missing_program:
+        return
+    errors = evidence.tool_errors
+    for why in why_failed(evidence.calls, lambda call: ends.quoted(errors.get(call.role, ""))):
+        yield Failure("tool-failed", why)
 
 
 def every_program_is_there(evidence: JobEvidence) -> Iterator[Failure]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from railgauge.model.call import Call
+from railgauge.model.call import Call, why_failed
 from railgauge.model.measurement import Measurement
 from railgauge.tools import Completeness, ParseError, Reading
 from railgauge.tools.nccl_log import ADVICE
@@ -163,11 +163,9 @@ def _notes(result: Result) -> Iterator[str]:
 
 
 def _call_complaints(calls: Sequence[Call], options: Options | None) -> list[str]:
-    complaints = []
-    for call in calls:
-        if why := call.failure:
-            meaning = _EXIT_CODES.get(call.exit_code or 0)
-            complaints.append(f"{why}: {meaning}" if meaning and not call.note else why)
+    complaints = why_failed(
+        calls, lambda call: "" if call.note else _EXIT_CODES.get(call.exit_code or 0, "")
+    )
     ranks = Counter(call.rank for call in calls)
     twice = [rank for rank, count in ranks.items() if count > 1]
     if twice:
