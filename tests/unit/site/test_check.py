@@ -617,6 +617,9 @@ def test_nodes_that_were_copied_are_a_warning(pod: Path) -> None:
     write_system("zoo", POD.replace("pod", "zoo").replace("zoo-n", "pod-n"))
     (found,) = only(lines_of(), "warning", "gpu: nodes")
     assert "pod-n[01-08] are those of zoo too" in found
+    # The lab makes the nodes that its description names.
+    (paths.SYSTEMS / "pod" / "lab.yaml").touch()
+    assert only(lines_of(), "warning", "gpu: nodes") == []
 
 
 # ---- checking: references ----

@@ -40,7 +40,8 @@ def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
     for partition in system.partitions:
         lines += description.fields(system, partition)
         lines += checks.features(partition, known)
-        lines += description.placeholders(partition, others)
+        if not systems.is_of_lab(name):  # whose nodes are made to its description
+            lines += description.placeholders(partition, others)
     numbers, broken = stored.lines(system, known)
     lines += broken
     for partition in system.partitions:
