@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
@@ -53,3 +53,8 @@ def fold_numbers(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
+
+
+def fold_ranks(ranks: Sequence[int]) -> str:
+    """`rank 3`, or `ranks 1-3, 7`."""
+    return f"rank{'' if len(ranks) == 1 else 's'} {fold_numbers(ranks)}"

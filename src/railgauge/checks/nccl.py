@@ -48,9 +48,6 @@ _LOG = ".nccl.log"
 #: that is much smaller tells the latency, not the bandwidth.
 _LEAST_SHARE = 1 / 16
 
-#: A rank's number in its group, and its process.
-Seat = tuple[int, int | None]
-
 #: So many ranks of a launch that hangs are named.
 _FEW = 4
 
@@ -565,19 +562,22 @@ class NcclCheck(LaunchCheck):
     def _hang(self, note: str, calls: Sequence[Call]) -> Failure:
         """What `ncclras` says of a launch that hangs: which ranks are silent, or lag behind."""
         text = self.text("hang.out")
-        answer, seats = nccl_log.ras.answer(text), self._seats()
+        answer, node_of = nccl_log.ras.answer(text), self._nodes_of_ranks()
         if not answer.stragglers:
             said = nccl_log.ras.trouble(text)[:400] or "no answer"
             return Failure("hang", f"{note}; ncclras says: {said}")
         named = [
-            f"rank {each.rank} on {seats.get((each.rank, each.pid), 'an unknown node')} {each.what}"
+            f"rank {each.rank} on {node_of.get(each.process, 'an unknown node')} {each.what}"
             for each in answer.stragglers
         ]
         shown = ", ".join(named[:_FEW]) + (f" and {len(named) - _FEW} more" * (len(named) > _FEW))
-        return Failure("hang", f"{note}; by ncclras {shown}", self._silent(answer, seats, calls))
+        return Failure("hang", f"{note}; by ncclras {shown}", self._silent(answer, node_of, calls))
 
     def _silent(
-        self, answer: nccl_log.ras.Answer, seats: Mapping[Seat, str], calls: Sequence[Call]
+        self,
+        answer: nccl_log.ras.Answer,
+        node_of: Mapping[nccl_log.ras.RankProcess, str],
+        calls: Sequence[Call],
     ) -> tuple[str, ...]:
         """The one node whose ranks alone do not answer, while several others do, of them one on its
         leaf; () where it may be the way to it, or a rank has ended, or is not known.
@@ -586,7 +586,7 @@ class NcclCheck(LaunchCheck):
         ended = {call.rank for call in calls if call.exit_code is not None and not call.note}
         if not answer.whole or not ended.isdisjoint(each.rank for each in silent):
             return ()
-        nodes = {seats.get((each.rank, each.pid)) for each in silent}
+        nodes = {node_of.get(each.process) for each in silent}
         others = [node for node in self.here.nodes if node not in nodes]
         if len(nodes) != 1 or len(others) != len(self.here.nodes) - 1 or len(others) < _WITNESSES:
             return ()
@@ -596,12 +596,12 @@ class NcclCheck(LaunchCheck):
             return ()
         return (node,)
 
-    def _seats(self) -> dict[Seat, str]:
+    def _nodes_of_ranks(self) -> dict[nccl_log.ras.RankProcess, str]:
         """The nodes of the launch's ranks."""
-        nodes: dict[Seat, set[str]] = {}
+        nodes: dict[nccl_log.ras.RankProcess, set[str]] = {}
         for device in nccl_tests.devices(self.launch["out"]):
             nodes.setdefault((device.rank % self.ranks, device.pid), set()).add(device.host)
-        return {seat: hosts.pop() for seat, hosts in nodes.items() if len(hosts) == 1}
+        return {rank: hosts.pop() for rank, hosts in nodes.items() if len(hosts) == 1}
 
     def gates(self, measurement: Measurement) -> bool:
         """The largest message that fits into the GPUs; all are recorded."""

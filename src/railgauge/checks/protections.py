@@ -175,12 +175,10 @@ def every_rank_reported(evidence: JobEvidence) -> Iterator[Failure]:
     """Without its exit line a tool may have been cut short with a plausible table on screen."""
     missing = sorted(set(range(evidence.ranks)) - {call.rank for call in evidence.calls})
     if missing and not evidence.ended_without_program:
-        named = (
-            f"rank {missing[0]}" if len(missing) == 1 else f"ranks {hostlist.fold_numbers(missing)}"
-        )
         yield Failure(
             "no-exit-line",
-            f"{named} of {evidence.ranks} left no exit line: never started, or died",
+            f"{hostlist.fold_ranks(missing)} of {evidence.ranks} left no exit line: never started, "
+            "or died",
         )
     # Whose tasks srun ended, as another node's had failed, did not die of themselves.
     failed_first = any(call.failure for call in evidence.calls)

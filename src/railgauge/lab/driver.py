@@ -42,7 +42,7 @@ class Driver:
         return "".join(f"{file}\t{target}\n" for file, target in places)
 
 
-def of_host(count: int = 1) -> Driver:
+def of_host(count: int) -> Driver:
     """The driver of this machine; EnvironmentProblem, naming what lacks, where it has none, or not
     so many GPUs as a node shall have.
     """

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 
-from railgauge.hostlist import fold, fold_numbers
+from railgauge.hostlist import fold, fold_ranks
+
+#: The role of a rank, behind that of its step.
+_RANK = re.compile(r"(.*)rank([0-9]+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,20 +52,19 @@ def why_failed(calls: Iterable[Call], more: Callable[[Call], str]) -> list[str]:
     """Why these calls fail their check. Ranks of which the same is to be said are named together: a
     launch has thousands. `more` is what else is known of a call that failed, or "".
     """
-    alike: dict[tuple[str, ...], list[tuple[int, Call]]] = {}
+    alike: dict[tuple[str, str | None, str, str, str], list[Call]] = {}
     for call in calls:
         if call.failure:
-            step, is_rank, number = call.role.rpartition("rank")
-            whose = (step,) if is_rank and number.isdecimal() else (call.role, call.host)
-            key = (call.tool, *whose, call._trouble, more(call))
-            alike.setdefault(key, []).append((int(number) if len(whose) == 1 else 0, call))
+            of_rank = _RANK.fullmatch(call.role)
+            step, side = (of_rank[1], "") if of_rank else (None, f"{call.role} on {call.host}")
+            key = (call.tool, step, side, call._trouble, more(call))
+            alike.setdefault(key, []).append(call)
     lines = []
-    for (*_, trouble, said), members in alike.items():
-        (_, call), step = members[0], members[0][1].role.rpartition("rank")[0]
-        line = str(call.failure)
-        if len(members) > 1:
-            ranks = fold_numbers(number for number, _ in members)
-            hosts = fold(dict.fromkeys(call.host for _, call in members))
-            line = f"{call.tool} ({step}ranks {ranks}) on {hosts}{trouble}"
+    for (tool, step, _, trouble, said), members in alike.items():
+        line = str(members[0].failure)
+        if step is not None and len(members) > 1:
+            ranks = fold_ranks([int(call.role.removeprefix(f"{step}rank")) for call in members])
+            hosts = fold(dict.fromkeys(call.host for call in members))
+            line = f"{tool} ({step}{ranks}) on {hosts}{trouble}"
         lines.append(f"{line}: {said}" if said else line)
     return lines

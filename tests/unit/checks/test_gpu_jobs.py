@@ -137,9 +137,9 @@ def test_a_rank_that_has_ended_need_not_answer(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
         answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
         calls = [line.call for line in check.exit_lines()]
-        assert check._silent(answer, check._seats(), calls) == ("n2",)
+        assert check._silent(answer, check._nodes_of_ranks(), calls) == ("n2",)
         calls[1] = dataclasses.replace(calls[1], exit_code=0, note="")
-        assert check._silent(answer, check._seats(), calls) == ()
+        assert check._silent(answer, check._nodes_of_ranks(), calls) == ()
 
 
 @pytest.mark.parametrize(("leaf", "nodes"), [("n[2-3]", ("n2",)), ("n2", ())])
@@ -158,7 +158,7 @@ def test_who_is_alone_on_its_leaf_may_be_behind_its_uplinks(
 def test_one_other_node_is_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
         answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
-        seats = check._seats()
+        seats = check._nodes_of_ranks()
         monkeypatch.setattr(check, "here", SimpleNamespace(nodes=("n1", "n2")))
         assert check._silent(answer, seats, []) == ()
 

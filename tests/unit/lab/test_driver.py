@@ -49,7 +49,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_node_gets_the_devices_the_libraries_and_nvidia_smi(machine: Path) -> None:
-    given = dict(line.split("\t") for line in driver.of_host().bound().splitlines())
+    given = dict(line.split("\t") for line in driver.of_host(1).bound().splitlines())
     dev, lib = machine / "dev", machine / "nvidia" / "lib64"
     assert given == {
         **{str(dev / name): str(dev / name) for name in ("nvidia0", "nvidiactl", "nvidia-uvm")},
@@ -68,7 +68,7 @@ def test_libraries_that_the_loader_knows_are_found(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: known)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     (machine / "nvidia" / "lib64" / "libcuda.so.1").unlink()
-    assert Path("/lib/x/libcuda.so.1") in driver.of_host().libraries
+    assert Path("/lib/x/libcuda.so.1") in driver.of_host(1).libraries
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_libraries_that_the_loader_knows_are_found(
 def test_what_lacks_is_named(machine: Path, missing: str, says: str) -> None:
     (machine / missing).unlink()
     with pytest.raises(EnvironmentProblem, match=says) as raised:
-        driver.of_host()
+        driver.of_host(1)
     assert raised.value.next_step is not None and "nvidia-smi" in raised.value.next_step
 
 
@@ -103,7 +103,7 @@ def test_libraries_of_another_kind_of_program_are_passed_over(
     known = subprocess.CompletedProcess([], 0, cache, "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: known)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    found = [path for path in driver.of_host().libraries if path.name == "libcuda.so.1"]
+    found = [path for path in driver.of_host(1).libraries if path.name == "libcuda.so.1"]
     assert found == [Path("/lib/x/libcuda.so.1")]
 
 

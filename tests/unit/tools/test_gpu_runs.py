@@ -137,7 +137,7 @@ def test_two_groups_are_a_group_each_whose_time_is_that_of_the_slowest() -> None
     (result,) = nccl_tests.parse(text("split-DIV-a3", "out"))
     assert [device.group for device in result.devices] == [0, 0, 1, 1]
     per_process = json.loads(text("split-2.19.6", "nccl-tests.json"))["results"][-1]
-    # 2.19 times every process: what it prints is a little above the longest of all of them.
+    # 2.19 times every process too: what it prints is no more than the longest of all of them.
     longest = max(map(max, per_process["in_place_per_iter"]["per_process_max_times_us"]))
     assert per_process["in_place"]["time"] <= longest
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from railgauge.hostlist import fold_numbers
+from railgauge.hostlist import fold_ranks
 from railgauge.tools.nccl_log.text import ADVICE, MARK, without_secrets
 
 _PER_RANK = (
@@ -31,15 +31,11 @@ def last_words_of_all(logs: Mapping[int, str]) -> str:
     for rank in sorted(logs):
         groups[_last_word(logs[rank])].append(rank)
     ordered = sorted(groups.items(), key=lambda group: (len(group[1]), group[1]))
-    lines = [f"{_ranks(ranks)}: {line}" for line, ranks in ordered[:_MOST_GROUPS]]
+    lines = [f"{fold_ranks(ranks)}: {line}" for line, ranks in ordered[:_MOST_GROUPS]]
     others = [rank for _, ranks in ordered[_MOST_GROUPS:] for rank in ranks]
     if others:
-        lines.append(f"and {_ranks(others)}, with {len(ordered) - _MOST_GROUPS} other lines")
+        lines.append(f"and {fold_ranks(others)}, with {len(ordered) - _MOST_GROUPS} other lines")
     return "\n".join(lines)
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'' if len(ranks) == 1 else 's'} {fold_numbers(ranks)}"
 
 
 def _last_word(text: str) -> str:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.hostlist import fold_numbers
+from railgauge.hostlist import fold_numbers, fold_ranks
 from railgauge.tools import ParseError
 from railgauge.tools.nccl_log.result import Log
 from railgauge.tools.nccl_log.text import ADVICE, is_ib, parse
@@ -122,7 +122,7 @@ class _Problems:
     def _who(self, ranks: Sequence[int]) -> str:
         nodes = dict.fromkeys(self._hosts.get(rank, "?") for rank in ranks)
         where = f" on {next(iter(nodes))}" if len(nodes) == 1 else ""
-        return f"rank{'' if len(ranks) == 1 else 's'} {fold_numbers(ranks)}{where}"
+        return f"{fold_ranks(ranks)}{where}"
 
 
 def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -> None:

@@ -21,6 +21,9 @@ _TROUBLE = re.compile(r"^(Errors|Warnings)$", re.MULTILINE)
 
 SILENT = "does not answer"
 
+#: A rank, by its number in its communicator, and the number of its process, where that is known.
+RankProcess = tuple[int, int | None]
+
 
 @dataclasses.dataclass(frozen=True)
 class Straggler:
@@ -30,6 +33,10 @@ class Straggler:
     #: its process, where that is known
     pid: int | None
     what: str
+
+    @property
+    def process(self) -> RankProcess:
+        return self.rank, self.pid
 
 
 @dataclasses.dataclass(frozen=True)
