@@ -268,8 +268,8 @@ def in_other_state(
     share = stressors_share(observed)
     if share < data.least_share:
         return wrong(
-            f"{where} was not busy: {PROGRAM} used {share:.0%} of its CPUs' time, at least "
-            f"{data.least_share:.0%} expected",
+            f"{where} was not busy: {PROGRAM} used {share:.1%} of its CPUs' time, at least "
+            f"{data.least_share:.1%} expected",
             "what else runs there? ps -eo pcpu,args --sort=-pcpu; or lower "
             "extras.contention.least_share",
         )
