@@ -109,6 +109,18 @@ def names_of_rails(node_inventory: Inventory, rdma: Rdma) -> dict[str, str]:
     return names
 
 
+#: An interface that has its MAC address for a name (systemd.net-naming-scheme): a BMC's over USB.
+_OWN = re.compile(r"net/enx[0-9a-f]{12}/")
+#: A parameter of the kernel with a MAC, IP or UUID in it is how this node was started; provisioners
+#: have names of their own for them.
+_COMMAND_LINE = "kernel/cmdline/"
+_OWN_VALUE = re.compile(
+    r"\b(?:(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|(?:[0-9]{1,3}\.){3}[0-9]{1,3}|"
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b",
+    re.IGNORECASE,
+)
+
+
 def agreed(
     node_inventory: Inventory, expected: Expected, rdma: Rdma | None, absent: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -128,9 +140,12 @@ def agreed(
         if kind(key) not in LASTING or free:
             continue
         name = _renamed(key, names)
-        if name.startswith(left_out):
+        if name.startswith(left_out) or _OWN.match(name):
             continue
-        fields[name] = node_inventory.fields.get(key)
+        value = node_inventory.fields.get(key)
+        if name.startswith(_COMMAND_LINE) and _OWN_VALUE.search(str(value)):
+            continue
+        fields[name] = value
         if name != key:
             keys[name] = key
     return {"fields": fields, "keys": keys, **({"absent": list(left_out)} if left_out else {})}

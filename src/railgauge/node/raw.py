@@ -1,8 +1,9 @@
 """What a sweep leaves: `raw.jsonl.gz`, one event a line, as it happened.
 
 One gzip stream, flushed after every write, so that a file that was broken off is readable up to its
-last whole line. Where hundreds of agents answer at once they are attended to first, and what is
-written of them comes up to `COLLECT_S` later. The events, by `event`:
+last whole line. Where hundreds of agents answer at once they are attended to first, and what they
+said is written once no more of it came for `PAUSE_S`, at most `COLLECT_S` later. The events, by
+`event`:
 
     begin      host, time (ISO 8601, UTC), nodes
     joined     node, seconds since the begin
@@ -47,9 +48,9 @@ NOT_OURS = "it is not of the job"
 
 Event = dict[str, Any]
 
-#: Per COLLECT_S seconds, the first AT_ONCE events are written as they come; the rest are written
-#: together when that time is over.
-COLLECT_S, AT_ONCE = 0.5, 100
+#: After AT_ONCE events that were written as they came the next are written together, once none came
+#: for PAUSE_S, or COLLECT_S have passed: what writes them would keep the conductor from its agents.
+AT_ONCE, PAUSE_S, COLLECT_S = 100, 0.5, 2.0
 
 #: zlib's number for a stream with gzip's head and tail
 _GZIP = 31
@@ -64,7 +65,8 @@ class Writer:
         self._events: queue.SimpleQueue[Event | threading.Event | None] = queue.SimpleQueue()
         #: why nothing more is written, once that is so
         self.problem: OSError | None = None
-        self._closing = threading.Event()
+        #: set while somebody waits until all is written
+        self._awaited = threading.Event()
         self._thread = threading.Thread(target=self._run, name="raw", daemon=True)
         self._thread.start()
 
@@ -74,13 +76,14 @@ class Writer:
     def flush(self) -> None:
         """Wait until all is written: of much, not all is to be in memory."""
         written = threading.Event()
+        self._awaited.set()
         self._events.put(written)
         written.wait()
 
     def close(self) -> None:
         """Write what is left, and the stream's end."""
+        self._awaited.set()
         self._events.put(None)
-        self._closing.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -88,10 +91,10 @@ class Writer:
         open_end, began, written = True, 0.0, 0
         while open_end:
             events = [self._events.get()]
-            left_s = began + COLLECT_S - time.monotonic()
-            if written > AT_ONCE and left_s > 0:
-                self._closing.wait(left_s)
-            if left_s <= 0 or written > AT_ONCE:
+            is_over = time.monotonic() - began >= COLLECT_S
+            if written > AT_ONCE and not is_over:
+                self._wait_for_a_pause()
+            if written > AT_ONCE or is_over:
                 began, written = time.monotonic(), 0
             while not self._events.empty():
                 events.append(self._events.get())
@@ -103,11 +106,19 @@ class Writer:
             written += len(events)
             for event in events:
                 if isinstance(event, threading.Event):
+                    self._awaited.clear()
                     event.set()
         try:
             self._stream.close()
         except OSError as error:
             self.problem = self.problem or error
+
+    def _wait_for_a_pause(self) -> None:
+        deadline, count = time.monotonic() + COLLECT_S, -1
+        while count != self._events.qsize() and time.monotonic() < deadline:
+            count = self._events.qsize()
+            if self._awaited.wait(PAUSE_S):
+                return
 
     def _put(self, data: bytes) -> None:
         if self.problem is None:

@@ -19,6 +19,7 @@ them, as he could what lies on a shared file system.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import json
 import os
@@ -38,6 +39,8 @@ _MAC_DIGITS = 64
 Message = dict[str, Any]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+#: of text without a blank around it; json.loads looks for blanks, and for the encoding of bytes
+_decode = json.JSONDecoder().raw_decode
 
 
 class Refused(Exception):
@@ -45,15 +48,23 @@ class Refused(Exception):
 
 
 class _Mac:
-    """The MAC of lines by one key, which is looked at once: that takes longer than a short line."""
+    """HMAC-SHA256 (RFC 2104) by one key, with its two hashes begun once: looking at the key takes
+    longer than a short line, and so does `hmac` with what it does in Python.
+    """
+
+    _BLOCK_BYTES = 64
 
     def __init__(self, key: bytes) -> None:
-        self._begun = hmac.new(key, digestmod="sha256")
+        block = key.ljust(self._BLOCK_BYTES, b"\0")
+        assert len(block) == self._BLOCK_BYTES, "a longer key is hashed first"
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
 
     def of(self, text: bytes) -> bytes:
-        mac = self._begun.copy()
-        mac.update(text)
-        return mac.hexdigest().encode()
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text)
+        outer.update(inner.digest())
+        return outer.hexdigest().encode()
 
 
 def keys_of(secret: bytes, node: str, agents: str, conductors: str) -> tuple[bytes, bytes]:
@@ -87,14 +98,16 @@ class Opener:
         mac, body = line[:_MAC_DIGITS], line[_MAC_DIGITS + 1 :]
         if not hmac.compare_digest(mac, self._mac.of(body)):
             raise Refused("a line with a wrong MAC")
-        number, _, text = body.partition(b" ")
+        number, _, listed = body.partition(b" ")
         if number != b"%d" % self._number:
             raise Refused("a line out of its order")
         self._number += 1
         try:
-            messages = json.loads(text)
+            messages, end = _decode(text := listed.decode())
         except ValueError:
             raise Refused("a line that is no JSON") from None
+        if end != len(text):
+            raise Refused("a line with more than its JSON")
         if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
             raise Refused("a line that is no list of messages")
         return messages

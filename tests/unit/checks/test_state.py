@@ -261,6 +261,34 @@ def test_state_and_identity_may_differ() -> None:
     assert odd(node("n1"), node("n2", net__eth1__operstate="down"), node("n3")) == []
 
 
+#: How provisioners start each of their nodes: Warewulf, xCAT, Cray's CSM; one that is not known
+#: here with a MAC, and with a name that tells nothing.
+STARTED = {
+    "wwid": "52:54:00:00:00:0{}",
+    "NODE": "n{}",
+    "xname": "x3000c0s17b3n{}",
+    "acme.from": "http://boot/52-54-00-00-00-0{}/image",
+    "acme.node": "rack{}",
+}
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_nodes_may_be_started_each_by_its_own_name(name: str) -> None:
+    nodes = [node(f"n{i}", **{f"kernel/cmdline/{name}": STARTED[name].format(i)}) for i in range(4)]
+    assert odd(*nodes) == []
+
+
+def test_one_node_with_another_parameter_is_odd() -> None:
+    nodes = [node(f"n{i}", **{"kernel/cmdline/acme.node": "a"}) for i in range(3)]
+    (only,) = odd(*nodes, node("n3", **{"kernel/cmdline/acme.node": "b"}))
+    assert only.nodes == ("n3",)
+
+
+def test_an_interface_named_by_its_address_is_each_nodes_own() -> None:
+    nodes = [node(f"n{i}", **{f"net/enx7ed30aec595{i}/driver": "cdc_ether"}) for i in range(4)]
+    assert odd(*nodes) == []
+
+
 def test_what_the_system_lets_differ_may() -> None:
     free = Expected.model_validate(
         {

@@ -7,6 +7,7 @@ long outputs to the parts that are read; nothing else is changed.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -437,6 +438,25 @@ def test_a_link_of_no_rate_is_not_active() -> None:
     assert read("nvidia-smi nvlink -s", dead)["0/nvlink_active"] == 5
 
 
+_LINKED = (
+    "GPU {}: NVIDIA H100 80GB HBM3 (UUID: GPU-y)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n"
+)
+#: gpud #1085: of a GPU without any
+_NONE_ACTIVE = (
+    "GPU {}: NVIDIA H100 80GB HBM3 (UUID: GPU-x)\n"
+    "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_gpu_without_any_active_link_hides_no_other(place: int) -> None:
+    gpus = [part.format(i) for i, part in enumerate([_LINKED, _LINKED, _LINKED])]
+    gpus[place] = _NONE_ACTIVE.format(place)
+    links = nvidia.nvlinks("".join(gpus))
+    linked = {"nvlink_links": 2, "nvlink_active": 2, "nvlink_gbytes_s": 26.562}
+    assert links == {n: {"nvlink_active": 0} if n == place else linked for n in range(3)}
+
+
 def test_links_that_the_last_gpu_lacks_are_unknown_not_fewer() -> None:
     # nothing tells a GPU that lost a line from an output that lost its end
     cut = NVLINK.removesuffix("         Link 5: <inactive>\n")
@@ -445,6 +465,17 @@ def test_links_that_the_last_gpu_lacks_are_unknown_not_fewer() -> None:
         "0/nvlink_active",
         "0/nvlink_gbytes_s",
     }
+
+
+def test_a_port_that_is_down_keeps_its_state_and_advice() -> None:
+    # mstflint's mlxlink_commander.cpp prints N/A of what a link without a partner does not have.
+    operation = {"State": "Polling", "Speed": "N/A", "Width": "N/A", "FEC": "N/A"}
+    output = {
+        "Operational Info": operation,
+        "Troubleshooting Info": {"Recommendation": "Cable is unplugged"},
+    }
+    said = mellanox.link(json.dumps({"result": {"output": output}}))
+    assert said == {"link_state": "Polling", "link_trouble": "Cable is unplugged"}
 
 
 def test_a_vbios_that_the_driver_has_not_asked_for_is_unknown() -> None:
@@ -530,6 +561,12 @@ def test_an_h100_is_read_as_its_driver_shows_it() -> None:
             "mig_mode": "Disabled",
             "persistence_mode": "Enabled",
             "rows_remap_pending": "No",
+            "recovery_action": "None",
+            "channel_repair_pending": "No",
+            "tpc_repair_pending": "No",
+            "unrepairable_memory": "No",
+            "fabric_health": "N/A",
+            "fabric_bandwidth": "N/A",
             "power_limit_w": 700.0,
             "clock_graphics_most_mhz": 1980,
             **{f"throttled_{reason}": False for reason in nvidia.THROTTLES},

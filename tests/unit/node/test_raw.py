@@ -92,6 +92,7 @@ def test_of_many_events_at_once_the_last_are_written_together(
 ) -> None:
     """Agents of thousands of nodes that answer all at once are attended to first."""
     monkeypatch.setattr(raw, "COLLECT_S", 600)
+    monkeypatch.setattr(raw, "PAUSE_S", 600)
     path = tmp_path / raw.FILE
     writer = raw.Writer(path)
     # It has begun to write as they come, and waits now.
@@ -104,6 +105,25 @@ def test_of_many_events_at_once_the_last_are_written_together(
     assert "m1" not in raw.read(path).joined and "m2" not in raw.read(path).joined
     writer.close()
     assert set(raw.read(path).joined) > {"m1", "m2"}
+
+
+@pytest.mark.parametrize("pause_s", [0.01, 600])
+def test_they_are_written_after_a_pause_or_when_somebody_waits_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float
+) -> None:
+    monkeypatch.setattr(raw, "COLLECT_S", 600)
+    monkeypatch.setattr(raw, "PAUSE_S", pause_s)
+    path = tmp_path / raw.FILE
+    writer = raw.Writer(path)
+    for index in range(3 * raw.AT_ONCE):
+        writer.write({**EVENTS[1], "node": f"n{index}"})
+    if pause_s == 600:
+        writer.flush()
+    deadline = time.monotonic() + 60
+    while len(raw.read(path).joined) < 3 * raw.AT_ONCE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    writer.close()
 
 
 def test_nothing_is_read_of_an_empty_file(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry, Reference, References
+from railgauge.node.inventory import nvidia
 from railgauge.node.rdma import natural
-from railgauge.systems import NicScale, Partition, Rdma, nccl, reframe_settings
+from railgauge.systems import NicScale, Partition, Rdma, expected, nccl, reframe_settings
 from railgauge.systems.nccl import Nccl, Scale, Transport
 from railgauge.tools import nccl_tests
 
@@ -629,3 +630,36 @@ def test_recording_of_gb200_is_whole_and_what_the_references_say(transport: Tran
     assert (result.warmup, result.iterations) == (described.warmup, described.iterations)
     assert result.version.startswith(described.binaries.version)
     assert result.concluded and result.out_of_bounds_ok
+
+
+@pytest.mark.parametrize("system", ["dgx-h100", "gb200-nvl72"])
+@pytest.mark.parametrize(
+    ("healthy", "broken"),
+    [
+        ("<summary>N/A", "<summary>Unhealthy"),
+        ("<summary>N/A", "<summary>Limited Capacity"),
+        ("<bandwidth>N/A", "<bandwidth>Degraded"),
+        ("action>None", "action>Drain and Reset"),
+        ("<channel_repair_pending>No", "<channel_repair_pending>Yes"),
+        ("<unrepairable_memory>No", "<unrepairable_memory>Yes"),
+    ],
+)
+def test_a_gpu_that_says_it_is_broken_is_not_as_expected(
+    system: str, healthy: str, broken: str
+) -> None:
+    """An H100's own output (tests/data/gpu), and the same with what a broken one says."""
+    text = Path(__file__).parents[2].joinpath("data/gpu/inventory/nvidia-smi-q-x.xml").read_text()
+    entries = [e for e in expected.load(system).expected if e.where_present]  # type: ignore[union-attr]
+
+    def wrong(text: str) -> list[str]:
+        (gpu,) = nvidia.smi(text).gpus.values()
+        fields = {f"gpu/0/{name}": value for name, value in gpu.items()}
+        return [
+            key
+            for entry in entries
+            for key, value in fields.items()
+            if re.fullmatch(entry.fields, key) and not entry.admits(value)
+        ]
+
+    assert wrong(text) == []
+    assert len(wrong(text.replace(healthy, broken))) == 1

@@ -680,6 +680,38 @@ def test_advice_is_no_problem() -> None:
     assert nccl_log.read(logs, PAIR).problems == ()
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        # NCCL 2.18 to 2.21, 2.23 and later; net_ib.cc and net_ib/common.cc
+        "NET/IB : mlx5_0:1 Got async event : client reregistration",
+        "NET/IB : mlx5_1:1 Got non-fatal async event: client reregistration(17)",
+        "NET/IB : mlx5_1:1 Got non-fatal async event: SM change(13)",
+        "NET/IB : mlx5_1:1 GID table changed",
+        "NET/IB : mlx5_1:1 unknown event type (18)",
+        "NET/OFI Could not find ncclGetVersion symbol",
+    ],
+)
+def test_what_a_subnet_manager_tells_all_ports_is_no_problem(event: str) -> None:
+    logs = {r: f"{t}n0:1:1 [0] net_ib.cc:95 NCCL WARN {event}\n" for r, t in PAIR_LOGS.items()}
+    assert nccl_log.read(logs, PAIR).problems == ()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "NET/IB : mlx5_0:1 Got async event : port error",
+        "NET/IB : mlx5_1:1 Got non-fatal async event: port error(10)",
+        "NET/IB : mlx5_1:1 async fatal event on QP (0x7f): local catastrophic error(7)",
+        "NET/IB : mlx5_1:1 unknown event type (19)",
+    ],
+)
+def test_what_breaks_a_port_is_a_problem(event: str) -> None:
+    more = f"n0:1:1 [0] net_ib.cc:95 NCCL WARN {event}\n"
+    used = nccl_log.read({**PAIR_LOGS, 1: PAIR_LOGS[1] + more}, PAIR)
+    assert used.problems == (f"rank 1 on n0: NCCL warns: {event}",)
+
+
 def test_advice_hides_no_warning() -> None:
     more = f"n0:1:1 [0] NCCL WARN {ADVICE}\nn0:1:1 [0] NCCL WARN Cuda failure 1\n"
     used = nccl_log.read({**PAIR_LOGS, 1: PAIR_LOGS[1] + more}, PAIR)

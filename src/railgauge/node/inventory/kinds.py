@@ -17,13 +17,16 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"gpu/[0-9]+/fabric_(cluster_uuid|clique_id)", "identity"),
     (
         r"kernel/cmdline/(root|BOOT_IMAGE|BOOTIF|initrd|resume|ip|ifname|hostname|nfsroot|boot|"
-        r"rootovl|imgurl|selinux-.*|systemd\.machine_id|systemd\.hostname|rd\..*|wwulf\..*|railgauge\..*)",
+        r"rootovl|imgurl|selinux-.*|systemd\.machine_id|systemd\.hostname|rd\..*|railgauge\..*|"
+        # of provisioners: Warewulf, xCAT, Cray's CSM and OpenCHAMI, Anaconda
+        r"ww(hostname|ipaddr|id|init\..*|ulf\..*)|NODE|xname|nid|inst\.ks)",
         "identity",
     ),
     # --- how it is now
     (r".*/(pcie_now_(gts|lanes)|operstate|speed_mbits|fec_active)", "state"),
     (r"nic/[^/]+/[0-9]+/(state|phys_state|rate|rate_gbits|gid_types|link_(?!layer).*)", "state"),
     (r"gpu/[0-9]+/(throttled_.*|fabric_.*|nvlink_(active|gbytes_s)|rows_.*|.*_pending)", "state"),
+    (r"gpu/[0-9]+/(recovery_action|unrepairable_memory)", "state"),
     (r"imex/(domain_state|nodes_ready)|memory/total_gib", "state"),
     # --- how it is set
     (r"sysctl/.*|kernel/cmdline(/.*)?|kernel/clocksource|module/[^/]+/loaded", "tuning"),

@@ -102,7 +102,8 @@ def link(text: str) -> dict[str, Scalar]:
     facts: dict[str, Scalar] = {}
     for name, field in names.items():
         value = operation.get(name)
-        if isinstance(value, str):
+        # Of a port that is down N/A stands for what it would be.
+        if isinstance(value, str) and value != "N/A":
             facts[field] = _lanes(value) if field == "link_lanes" else value
     recommended = trouble.get("Recommendation") if isinstance(trouble, dict) else None
     if isinstance(recommended, str):

@@ -65,6 +65,18 @@ GPU_FIELDS: Mapping[str, tuple[str, ...]] = {
     "fabric_clique_id": ("fabric/cliqueId", "fabric/clique_id"),
 }
 
+#: What drivers print since about 570, and older ones do not.
+NEWER_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "fabric_health": ("fabric/health/summary",),
+    "fabric_bandwidth": ("fabric/health/bandwidth",),
+    "fabric_route_unhealthy": ("fabric/health/route_unhealthy",),
+    "fabric_incorrect_configuration": ("fabric/health/incorrect_configuration",),
+    "recovery_action": ("gpu_recovery_action",),
+    "channel_repair_pending": ("ecc_errors/channel_repair_pending",),
+    "tpc_repair_pending": ("ecc_errors/tpc_repair_pending",),
+    "unrepairable_memory": ("ecc_errors/unrepairable_memory",),
+}
+
 #: Reasons for low clocks that are no healthy GPU's; idling and the power limit are.
 THROTTLES = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 
@@ -216,7 +228,7 @@ def smi(text: str) -> SmiOutput:
 
 def _gpu(gpu: xml.Element) -> dict[str, Scalar]:
     facts: dict[str, Scalar] = {}
-    for field, places in GPU_FIELDS.items():
+    for field, places in {**GPU_FIELDS, **NEWER_FIELDS}.items():
         text = next((one for p in places if (one := (gpu.findtext(p) or "").strip())), "")
         value: Scalar | None = text
         if field.endswith(("_w", "_mhz")):
@@ -254,13 +266,18 @@ def _links(places: Places, addresses: list[str]) -> Sheet:
     return sheet
 
 
+_ALL_INACTIVE = re.compile(r"Unable to retrieve NVLink information as all links are inActive")
+
+
 def nvlinks(text: str) -> dict[int, dict[str, Scalar]]:
     """Number of links, of active ones, and the least rate, by GPU, of `nvidia-smi nvlink -s`.
 
     The text has no end mark. All GPUs of a node have as many links, so that the last one's are
-    believed where they are as many as those of the one before.
+    believed where they are as many as those of the one before. Of a GPU without any active link it
+    says that alone.
     """
     rates: dict[int, list[float]] = {}
+    inactive: dict[int, dict[str, Scalar]] = {}
     gpu = -1
     for line in whole_lines(text):
         header = re.match(r"GPU ([0-9]{1,4}): ", line)
@@ -270,15 +287,19 @@ def nvlinks(text: str) -> dict[int, dict[str, Scalar]]:
             rates[gpu] = []
         elif link and gpu >= 0 and int(link[1]) == len(rates[gpu]):
             rates[gpu].append(float(number(link[3]) or 0.0) if link[3] else 0.0)
+        elif gpu >= 0 and _ALL_INACTIVE.search(line) and not rates.get(gpu, [1]):
+            inactive[gpu] = {"nvlink_active": 0}
+            del rates[gpu]
         elif line.strip() and gpu >= 0:
             raise Unknown(f"nvidia-smi nvlink -s: found {line.strip()[:80]!r}")
     counts = [len(links) for links in rates.values()]
-    if len(counts) > 1 and counts[-1] != counts[-2]:
+    # Of a GPU behind which another stands all links are there.
+    if gpu in rates and len(counts) > 1 and counts[-1] != counts[-2]:
         del rates[gpu]
-    elif len(counts) == 1:
+    elif gpu in rates and len(counts) == 1:
         # Nothing tells whether these are all.
         rates.clear()
-    by_gpu: dict[int, dict[str, Scalar]] = {}
+    by_gpu = dict(inactive)
     for number_of, links in rates.items():
         active = [rate for rate in links if rate > 0]
         by_gpu[number_of] = {"nvlink_links": len(links), "nvlink_active": len(active)}
