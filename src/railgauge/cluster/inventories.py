@@ -66,6 +66,7 @@ def collect(
             if access[node] == options
             and node in states
             and not states[node].busy
+            and not states[node].asleep
             and not states[node].drained
             and states[node].answers
             and (reserved or node not in closed)

@@ -181,7 +181,8 @@ def environment() -> dict[str, str]:
 
     sbatch takes some options from variables, and srun from others.
     """
-    kept = {n: v for n, v in os.environ.items() if not n.startswith("SLURM_") or n == "SLURM_CONF"}
+    stay = ("SLURM_CONF", "SLURM_JWT")
+    kept = {n: v for n, v in os.environ.items() if not n.startswith("SLURM_") or n in stay}
     for name in ("ACCOUNT", "QOS", "RESERVATION"):
         if f"SBATCH_{name}" in os.environ:
             kept[f"SLURM_{name}"] = os.environ[f"SBATCH_{name}"]

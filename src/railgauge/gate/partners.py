@@ -37,6 +37,7 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
             and name not in updating
             and states[name].in_service
             and not states[name].busy
+            and not states[name].asleep
             and store.suspected(system, name) is None
             and store.readable(system, name) is not None
         ]

@@ -16,6 +16,7 @@ from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, update
 from railgauge.gate.journal import Lost, Roll, Run
 from railgauge.hooks import Say
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
@@ -232,15 +233,22 @@ def _take(roll: Roll) -> None:
     _require_free(list(slurm_nodes.show(roll.batch).values()), roll.despite_reservations)
     slurm_nodes.drain(roll.batch, f"{journal.UPDATE} by rolling update {roll.id}")
     deadline = time.monotonic() + roll.wait_s
-    while any(node.busy for node in slurm_nodes.show(roll.batch).values()):
+    while left := _has_jobs(roll.batch):
         if time.monotonic() > deadline:
             raise RailgaugeError(
-                f"jobs still run on {hostlist.fold(roll.batch)} after {roll.wait_s:g} s; they stay "
-                "drained",
+                f"{hostlist.fold(left)}: jobs still run, or are suspended, or Slurm restarts it, "
+                f"after {roll.wait_s:g} s; {hostlist.fold(roll.batch)} stay drained",
                 next_step="railgauge gate run --act waits again",
             )
         time.sleep(_POLL_S)
     _require_drained(roll)
+
+
+def _has_jobs(nodes: Sequence[str]) -> list[str]:
+    """Those of `nodes` on which something is left that an update would disturb."""
+    suspended = slurm_jobs.suspended_on(nodes)
+    states = slurm_nodes.show(nodes)
+    return [n for n, s in states.items() if s.busy or s.restarts or n in suspended]
 
 
 def _require_drained(roll: Roll) -> None:

@@ -26,6 +26,7 @@ from railgauge.gate.journal import Lost, Run
 from railgauge.hooks import Say
 from railgauge.model.inventory import Inventory
 from railgauge.node import gate as node_gate
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
@@ -68,10 +69,15 @@ def candidates(
         _require_ours(known[name])
     updating = {} if despite_updates else journal.in_update(system, known)
     wanted = nodes if nodes is not None else [name for name, node in known.items() if node.ours]
+    suspended = slurm_jobs.suspended_on(wanted)
     barred = {
         name: why
         for name in wanted
-        if (why := updating.get(name) or _barred(known[name], despite_reservations))
+        if (
+            why := updating.get(name)
+            or ("held, but a job is suspended there" if name in suspended else "")
+            or _barred(known[name], despite_reservations)
+        )
     }
     if nodes is not None and barred:
         name, why = sorted(barred.items())[0]
@@ -108,6 +114,9 @@ def _barred(node: SlurmNode, despite_reservations: bool) -> str:
     """Why a held node cannot be tested now; "" where it can."""
     if node.busy:
         return "held, but a job still runs there"
+    if node.restarts or "INVALID_REG" in node.flags:
+        why = f": {node.reason.removeprefix(slurm_nodes.OURS)}" if node.reason else ""
+        return f"held, and takes no job now ({node.state}){why}"
     foreign = node.foreign_reservations
     if foreign and not despite_reservations:
         return f"inside reservation {' '.join(foreign)}, which is not the gate's"
@@ -271,8 +280,8 @@ def resume(run: Run, command: list[str], say: Say) -> None:
     _require_reserved(run)
     states = slurm_nodes.show(run.open_nodes)
     for name, node in states.items():
-        if node.drained and not node.ours:
-            # Somebody else has drained it since: it is theirs now.
+        if (node.drained and not node.ours) or node.restarts or "INVALID_REG" in node.flags:
+            # Somebody else has drained it since, or restarts it: it is theirs now.
             run.decided[name] = node.outside
         elif node.foreign_reservations and not run.despite_reservations:
             run.decided[name] = f"inside reservation {' '.join(node.foreign_reservations)}"

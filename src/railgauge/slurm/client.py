@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Sequence
 
 from railgauge.errors import EnvironmentProblem
+
+#: By these variables a user chooses what the commands show, and how: not what is read here.
+_SHOWN = re.compile(r"(?:SQUEUE|SCONTROL|SACCT|SINFO)_\w+|SLURM_TIME_FORMAT")
 
 _NO_ACCOUNTING = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
@@ -42,6 +46,7 @@ def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            env={name: text for name, text in os.environ.items() if not _SHOWN.fullmatch(name)},
             timeout=limit_s,
             check=False,
         )

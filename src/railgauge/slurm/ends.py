@@ -53,6 +53,8 @@ _ERROR = re.compile(
     r"|\w+Error\b",
     re.IGNORECASE,
 )
+#: Of Slurm's own accounting of memory, and of the kernel's groups (task_cgroup_memory.c).
+_OVER_MEMORY = re.compile(r"memory limit|\boom[_-]kill event")
 _WARNING = re.compile(r"\bwarn(ing)?\b", re.IGNORECASE)
 _OF_SRUN = re.compile(r"^(srun|sbatch): ")
 
@@ -254,7 +256,7 @@ def out_of_memory_on(stderr: str, node: str) -> str | None:
     """Slurm's words where a job's processes had more memory on a node than the job may have."""
     own = f"slurmstepd-{node}: error: "
     lines = (line for line in _lines(stderr) if line.startswith(own))
-    return next((line.removeprefix(own) for line in lines if "memory limit" in line), None)
+    return next((line.removeprefix(own) for line in lines if _OVER_MEMORY.search(line)), None)
 
 
 def ended_by_launcher(stderr: str) -> frozenset[str]:

@@ -165,7 +165,7 @@ def shrink(job_id: str, nodes: Collection[str]) -> None:
 
 def cancel_jobs_of(campaign: str) -> list[str]:
     """Cancel what a campaign has left in the queue; the ids of the jobs."""
-    listed = client.output("squeue", "--noheader", "--format=%A %k").splitlines()
+    listed = client.output("squeue", "--noheader", "--all", "--format=%A %k").splitlines()
     left = [line.split()[0] for line in listed if line.split()[1:] == [f"{_CAMPAIGN}{campaign}"]]
     if left:
         client.output("scancel", *left)
@@ -173,27 +173,41 @@ def cancel_jobs_of(campaign: str) -> list[str]:
 
 
 def preempted_jobs_of(campaign: str) -> list[str]:
-    """The jobs of a campaign that Slurm ended for somebody else's; SlurmProblem where it does not
-    answer.
+    """The jobs of a campaign that Slurm ended or suspended for somebody else's; SlurmProblem where
+    it does not answer.
     """
     listed = client.output(
-        *("squeue", "--noheader", "--states=all", "--format=%A|%T|%k"), limit_s=10
+        *("squeue", "--noheader", "--all", "--states=all", "--format=%A|%T|%k"), limit_s=10
     )
     rows = (line.strip().split("|") for line in listed.splitlines())
-    return [row[0] for row in rows if row[1:] == ["PREEMPTED", f"{_CAMPAIGN}{campaign}"]]
+    gone = [[state, f"{_CAMPAIGN}{campaign}"] for state in ("PREEMPTED", "SUSPENDED")]
+    return [row[0] for row in rows if row[1:] in gone]
+
+
+def suspended_on(nodes: Collection[str]) -> set[str]:
+    """Those of `nodes` that have suspended jobs: where no other job runs Slurm calls them idle.
+    SlurmProblem where it does not answer.
+    """
+    if not nodes:
+        return set()
+    listed = client.output("squeue", "--noheader", "--all", "--states=S", "--format=%N")
+    return set(nodes) & {node for line in listed.split() for node in hostlist.expand(line)}
 
 
 def preempts() -> bool:
     """Whether this Slurm ends jobs for those of a higher priority at all."""
     config = client.output("scontrol", "show", "config")
-    matched = re.search(r"^PreemptType\s*= (\S+)", config, re.MULTILINE)
-    return matched is not None and not matched[1].endswith(("none", "(null)"))
+    said = dict(re.findall(r"^(PreemptType|PreemptMode)\s*= (\S+)", config, re.MULTILINE))
+    by = said.get("PreemptType", "(null)")
+    return not by.endswith(("none", "(null)")) and said.get("PreemptMode") != "OFF"
 
 
 def describe_jobs_of(campaign: str) -> str:
     """What Slurm says of the jobs that a campaign has in the queue, or why it says nothing."""
     try:
-        answer = client.output("squeue", "--noheader", "--format=%k|%A|%T|%r", limit_s=10)
+        answer = client.output(
+            *("squeue", "--noheader", "--all", "--format=%k|%A|%T|%r"), limit_s=10
+        )
     except SlurmProblem as error:
         return error.message
     ours = [
@@ -210,8 +224,10 @@ def nodes_of_campaigns() -> set[str]:
     """The nodes on which a job of any campaign runs, or for which one waits; SlurmProblem where
     Slurm does not answer.
     """
-    states = "--states=R,CG,S,PD"
-    listed = client.output("squeue", "--noheader", states, "--format=%N|%n|%k").splitlines()
+    # Each is a state of its own to squeue: one that its nodes are started for is not R.
+    states = "--states=R,CF,CG,S,ST,SO,PD"
+    options = ("--noheader", "--all", states, "--format=%N|%n|%k")
+    listed = client.output("squeue", *options).splitlines()
     rows = (line.strip().split("|", 2) for line in listed if line.count("|") >= 2)
     return {
         node
@@ -223,7 +239,8 @@ def nodes_of_campaigns() -> set[str]:
 
 def waiting_for_campaigns() -> dict[str, str]:
     """The jobs of campaigns that wait for nodes on which a campaign's job runs: id -> campaign."""
-    listed = client.output("squeue", "--noheader", "--format=%A|%T|%k|%N|%n").splitlines()
+    options = ("--noheader", "--all", "--format=%A|%T|%k|%N|%n")
+    listed = client.output("squeue", *options).splitlines()
     jobs = [line.strip().split("|") for line in listed if line.count("|") == 4]
     jobs = [job for job in jobs if job[2].startswith(_CAMPAIGN)]
 

@@ -35,18 +35,30 @@ _NUMBERED = re.compile("(.*?)([0-9]{1,9})", re.DOTALL)
 
 _NOT_FOUND = re.compile(r"^(?:.*: )?Node (\S+) not found$", re.MULTILINE)
 
-#: How the reasons begin that Slurm gives a node which it takes down itself (texts of slurmctld
-#: 24.11.5, as they stand in its program).
+#: The whole texts that Slurm gives a node which it takes down itself (slurmctld 21.08 to 26.05:
+#: node_mgr.c, controller.c, agent.c, ping_nodes.c, power_save.c, proc_req.c, read_config.c).
 _SLURMS_REASON = re.compile(
-    r"Not responding|Node unexpectedly rebooted|Low (CPUs|RealMemory|TmpDisk|socket)|ResumeTimeout"
-    r"|\S+ count reported lower than configured|Prolog error|Epilog error|Kill task failed"
-    r"|batch job complete failure|Reboot ASAP|reboot |NO NETWORK ADDRESS FOUND"
+    r"Not responding|Node unexpectedly rebooted|ResumeTimeout reached|NO NETWORK ADDRESS FOUND"
+    r"|First Registration|Prolog error|Epilog error|Prolog/Epilog failure|Job env setup error"
+    r"|Kill task failed|Duplicate jobid|batch job complete failure|Reboot ASAP"
+    r"|reboot (?:issued|complete|timed out)"
 )
+#: What a node registered with too little of, one behind the other.
+_SLURMS_SHORTAGE = re.compile(
+    r"Low (?:CPUs|TmpDisk|socket\*core(?:\*thread)? count)|CoreSpec differ"
+    r"|Low RealMemory(?: \(reported:[0-9]+ < [0-9.]+% of configured:[0-9]+\))?"
+    r"|\S+ count reported lower than configured(?: \([0-9]+ < [0-9]+\))?"
+)
+#: What it hangs on to whatever reason a node has (set_node_reason).
+_AND = " : "
 
-_REASON = re.compile(r" Reason=(.*?)(?: \[(\S+)@(\S+)\])?(?: Comment=.*)?\s*$")
-_COMMENT = re.compile(
-    r" Comment=(.*?)(?: (?:Extra|InstanceId|InstanceType|ReservationName)=.*)?\s*$"
+#: How a reason ends, who gave it and when; what a second line of it holds stands behind that.
+_GIVEN_BY = re.compile(r" \[([^\s\[\]@]+)@([0-9T:-]+)\]")
+#: What a node's line may have behind a reason and a comment (slurm_sprint_node_table, node_info.c).
+_BEHIND = re.compile(
+    r" (?:Comment|Extra|ReservationName|InstanceId|InstanceType|TLSCert\w+|Topology|Parameters)="
 )
+_COMMENT = re.compile(r" Comment=(.*)$")
 _FIELD = re.compile(r"(?:^| )(\w+)=(\S*)")
 
 
@@ -84,6 +96,8 @@ class SlurmNode:
     comment: str = ""
     #: when it was started (the controller's local time)
     booted: datetime.datetime | None = None
+    #: what it is to be after a reboot that somebody requested: RESUME, DOWN
+    next_state: str = ""
 
     @property
     def drained(self) -> bool:
@@ -96,7 +110,29 @@ class SlurmNode:
 
     @property
     def answers(self) -> bool:
-        return not self.flags & {"DOWN", "NOT_RESPONDING", "UNKNOWN", "FAIL", "POWERED_DOWN"}
+        """Whether it does, or will for the next job: one that is `asleep` is started then."""
+        return not self.flags & {"DOWN", "NOT_RESPONDING", "UNKNOWN", "FAIL"}
+
+    @property
+    def asleep(self) -> bool:
+        """Whether Slurm has switched it off until a job wants it."""
+        return "POWERED_DOWN" in self.flags
+
+    @property
+    def restarts(self) -> bool:
+        """Whether Slurm restarts it, or is about to, or switches it off or on."""
+        switched = {"POWER_DOWN", "POWERING_DOWN", "POWERING_UP"}
+        return bool(self.flags & {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", *switched})
+
+    @property
+    def returns_by_itself(self) -> bool:
+        """Whether it comes back from a reboot in service, whatever drain it has by then: once it
+        registers Slurm makes its next state of it, and takes away a drain that has one
+        (validate_node_specs, node_mgr.c).
+        """
+        if "REBOOT_ISSUED" not in self.flags or self.next_state.startswith("DOWN"):
+            return False
+        return bool(self.next_state) or not self.drained
 
     @property
     def given_up(self) -> bool:
@@ -108,7 +144,7 @@ class SlurmNode:
         """Whether somebody set it down or failing, for a reason of their own. One that Slurm itself
         gives for a node that it gave up is none; a reason that is not known is somebody's.
         """
-        own = self.reason.startswith(OURS) or _SLURMS_REASON.match(self.reason)
+        own = self.reason.startswith(OURS) or _is_slurms(self.reason)
         return self.given_up and bool(self.reason) and not own
 
     @property
@@ -128,6 +164,8 @@ class SlurmNode:
             return f"drained by {self.by or 'somebody'}: {self.reason}"
         if not self.answers:
             return ": ".join(filter(None, [f"does not answer Slurm ({self.state})", self.reason]))
+        if self.restarts or self.flags & {"INVALID_REG", "FUTURE"}:
+            return ": ".join(filter(None, [f"takes no job now ({self.state})", self.reason]))
         if self.reservations:
             return f"in reservation {' '.join(self.reservations)}"
         return "in a reservation" if self.flags & {"RESERVED", "MAINTENANCE"} else ""
@@ -145,6 +183,15 @@ class SlurmNode:
     def gpus(self) -> int:
         """How many GPUs Slurm can allocate on it."""
         return gpus_in(self.gres)
+
+
+def _is_slurms(reason: str) -> bool:
+    """Whether all of a reason is Slurm's own, and none of it somebody's."""
+    return all(
+        _SLURMS_REASON.fullmatch(part)
+        or all(_SLURMS_SHORTAGE.fullmatch(word) for word in part.split(", "))
+        for part in reason.split(_AND)
+    )
 
 
 def gpus_in(gres: str) -> int:
@@ -189,8 +236,7 @@ def parse(text: str) -> dict[str, SlurmNode]:
         name, state = fields.get("NodeName", ""), fields.get("State", "")
         if not name or not state:
             continue
-        reason = _REASON.search(line)
-        words, by, since = reason.groups(default="") if reason else ("", "", "")
+        words, by, since = _reason(line)
         cpus, memory = (fields.get(key, "") for key in ("CPUTot", "RealMemory"))
         others = dict.fromkeys(fields.get(key, "") for key in ("NodeAddr", "NodeHostName"))
         nodes[name] = SlurmNode(
@@ -205,10 +251,23 @@ def parse(text: str) -> dict[str, SlurmNode]:
             memory_mib=int(memory) if memory.isdigit() else None,
             features=fields.get("AvailableFeatures", ""),
             other_names=tuple(other for other in others if other not in ("", name)),
-            comment=commented[1] if (commented := _COMMENT.search(line)) else "",
+            comment=_BEHIND.split(commented[1])[0].rstrip()
+            if (commented := _COMMENT.search(line))
+            else "",
+            next_state=fields.get("NextState", ""),
             booted=_moment(fields.get("BootTime", "")),
         )
     return nodes
+
+
+def _reason(line: str) -> tuple[str, str, str]:
+    """A node's reason, who gave it, and when; "" for what its line does not say."""
+    _, _, text = line.partition(" Reason=")
+    given = _GIVEN_BY.search(text)
+    if given is None:
+        return _BEHIND.split(text)[0].rstrip(), "", ""
+    more = _BEHIND.split(text[given.end() :])[0].split()
+    return " ".join([text[: given.start()].rstrip(), *more]), given[1], given[2]
 
 
 def _moment(text: str) -> datetime.datetime | None:
@@ -294,7 +353,7 @@ def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
     known: dict[str, SlurmNode] = {}
     try:
         for hosts in chosen:
-            known |= parse(client.output("scontrol", "show", "node", *hosts, "--oneliner"))
+            known |= parse(client.output("scontrol", "show", "node", *hosts, "--all", "--oneliner"))
         return known
     except SlurmProblem as error:
         missing = _NOT_FOUND.findall(error.message)
@@ -321,6 +380,16 @@ def drain(names: Iterable[str], reason: str) -> None:
             client.output("scontrol", "update", chosen, "state=drain", f"reason={why}")
 
 
+def drain_restarted(name: str, reason: str) -> None:
+    """Drain a node that has been restarted and has not registered yet (`returns_by_itself`).
+
+    Slurm would take the drain away again; it forgets the reboot, and what was to be after it, where
+    the node is resumed first. No job starts there in between: its slurmd is not up.
+    """
+    client.output("scontrol", "update", f"nodename={name}", "state=resume")
+    drain([name], reason)
+
+
 def comment(name: str, words: str) -> bool:
     """Set Slurm's comment of a node, which keeps no job from it; "" takes it away.
 
@@ -344,7 +413,12 @@ def resume(names: Iterable[str]) -> None:
 
     In a reservation those of the reservation only.
     """
-    ours = [name for name, node in _named(names).items() if node.ours]
+    ours = [
+        name
+        for name, node in _named(names).items()
+        # Slurm resumes none of a list that has one of these.
+        if node.ours and "INVALID_REG" not in node.flags
+    ]
     for hosts in _lists(ours) if ours else ():
         client.output("scontrol", "update", f"nodename={hosts}", "state=resume")
 
@@ -420,6 +494,9 @@ def _silent_of(nodes: Collection[str], known: Mapping[str, SlurmNode]) -> dict[s
 
 
 def _silent(node: SlurmNode) -> bool:
+    # One that Slurm switches on has its ResumeTimeout.
+    if "POWERING_UP" in node.flags:
+        return False
     if "NOT_RESPONDING" in node.flags:
         return True
     return not node.drained and bool(node.flags & {"DOWN", "FAIL", "UNKNOWN"})

@@ -130,7 +130,7 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
         return {}
     obstacles = {}
     listed = client.output(
-        *("squeue", "--noheader", "--states=R,CG,S", "--format=%A|%u|%e|%N"),
+        *("squeue", "--noheader", "--all", "--states=R,CF,CG,S,ST,SO", "--format=%A|%u|%e|%N"),
         f"--nodelist={hostlist.fold(busy)}",
     )
     for line in listed.splitlines():

@@ -37,6 +37,11 @@ class Slurm:
         self.lease: dict[str, int | None] = {}
         self.kernel: dict[str, str] = dict.fromkeys(names, "6.12")
         self.at_each: Callable[[], None] = lambda: None
+        self.suspended: set[str] = set()
+        self.next_state: dict[str, str] = {}
+
+    def suspended_on(self, names: Any) -> set[str]:
+        return self.suspended & set(names)
 
     def show(self, names: Any = ()) -> dict[str, SlurmNode]:
         found = {}
@@ -44,7 +49,8 @@ class Slurm:
             inside = tuple(r for r, nodes in sorted(self.reserved.items()) if name in nodes)
             flags = frozenset(self.flags[name] | ({"RESERVED"} if inside else set()))
             words, by, since = self.reason[name]
-            found[name] = SlurmNode(name, flags, words, by, since, inside)
+            after = self.next_state.get(name, "")
+            found[name] = SlurmNode(name, flags, words, by, since, inside, next_state=after)
         return found
 
     def drain(self, names: Any, reason: str, by: str = slurm_nodes.OURS) -> None:
@@ -55,6 +61,19 @@ class Slurm:
             self.flags[name] |= {"DRAIN"}
             self.reason[name] = (by + reason, "root", "2026-11-21T10:00:00")
             self.at_each()
+
+    def drain_restarted(self, name: str, reason: str) -> None:
+        self.flags[name] = {"IDLE"}
+        self.next_state.pop(name, None)
+        self.drain([name], reason)
+
+    def register(self, name: str) -> None:
+        """Its slurmd has come back from a reboot (validate_node_specs, node_mgr.c)."""
+        if "REBOOT_ISSUED" in self.flags[name]:
+            after = self.next_state.pop(name, "")
+            base = "DOWN" if after.startswith("DOWN") else "IDLE"
+            kept = set() if after else self.flags[name] & {"DRAIN"}
+            self.flags[name] = {base, *kept}
 
     def collect(self, system: str, names: Any, quick: bool = False) -> Any:
         return [taken(name, self.kernel[name]) for name in names], {}

@@ -13,6 +13,7 @@ from railgauge.acceptance import accept, session
 from railgauge.cluster import inventories, store
 from railgauge.gate import lease, run
 from railgauge.slurm import client, reservations
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 
 from .cluster import Answers, Campaigns, Slurm, taken
@@ -22,8 +23,9 @@ from .cluster import Answers, Campaigns, Slurm, taken
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     fake = Slurm(["n1", "n2", "n3", "n4", "n5", "n6"])
     monkeypatch.setattr(client, "output", Answers("admin"))
-    for name in ("show", "drain", "resume", "comment"):
+    for name in ("show", "drain", "drain_restarted", "resume", "comment"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
+    monkeypatch.setattr(slurm_jobs, "suspended_on", fake.suspended_on)
     monkeypatch.setattr(inventories, "collect", fake.collect)
     for name in ("reserve", "renew", "unreserve"):
         monkeypatch.setattr(reservations, name, getattr(fake, name))

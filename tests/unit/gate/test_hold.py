@@ -119,6 +119,37 @@ def test_a_changed_node_that_somebody_set_down_does_not_come_back_by_itself(
     assert held["node"] == "n1"
 
 
+@pytest.mark.parametrize("drained", [{"DRAIN"}, set()])
+@pytest.mark.parametrize("after", ["UNDRAIN", "RESUME", ""])
+@pytest.mark.parametrize("reason", ["railgauge: updated", "BIOS 2.1", "Reboot ASAP"])
+def test_a_changed_node_stays_out_after_scontrol_reboot(
+    area: Path, nodes: Slurm, drained: set[str], after: str, reason: str
+) -> None:
+    """Slurm takes the drain of a node away that it restarted to be in service then."""
+    nodes.flags["n1"] = {"DOWN", "REBOOT_ISSUED", *drained}
+    nodes.reason["n1"] = (f"{reason} : reboot issued", "root", "2026-11-21T10:00:00")
+    nodes.next_state["n1"] = after
+    (outcome,) = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    nodes.register("n1")
+    node = nodes.show(["n1"])["n1"]
+    assert node.drained, outcome
+    # Who drained it before keeps it; else the gate tests it.
+    kept = bool(drained) and not after and not reason.startswith("railgauge")
+    assert node.ours is not kept
+    assert outcome.state == ("alarm" if kept else "was held" if drained and not after else "held")
+
+
+def test_a_node_that_is_to_be_down_after_its_reboot_is_nobodys_to_hold(
+    area: Path, nodes: Slurm
+) -> None:
+    nodes.flags["n1"] = {"DOWN", "REBOOT_ISSUED"}
+    nodes.reason["n1"] = ("RMA 4711 : reboot issued", "bob", "2026-11-21T10:00:00")
+    nodes.next_state["n1"] = "DOWN"
+    (outcome,) = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    nodes.register("n1")
+    assert outcome.state == "alarm" and not nodes.show(["n1"])["n1"].in_service
+
+
 def test_without_act_nothing_is_drained(area: Path, nodes: Slurm) -> None:
     outcomes = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=False)
     assert states(outcomes) == {"n1": "changed"}

@@ -567,6 +567,15 @@ def test_a_held_node_on_which_somebodys_job_still_runs_is_not_tested(
     nodes.flags["n1"] = {"MIXED", "DRAIN"}
     asked = run.candidates("lab", None, despite_reservations=True)
     assert asked.barred == {"n1": "held, but a job still runs there"}
+    # Of a node on which nothing but suspended jobs are left Slurm says idle.
+    nodes.flags["n1"], nodes.suspended = {"IDLE", "DRAIN"}, {"n1"}
+    barred = run.candidates("lab", None).barred
+    assert barred == {"n1": "held, but a job is suspended there"}
+    nodes.suspended = set()
+    for flag in ("REBOOT_REQUESTED", "POWERING_DOWN", "INVALID_REG"):
+        nodes.flags["n1"] = {"IDLE", "DRAIN", flag}
+        assert "takes no job now" in run.candidates("lab", None).barred["n1"]
+    nodes.flags["n1"] = {"ALLOCATED", "DRAIN"}
     assert asked.nodes.keys() == {"n2"}
     with pytest.raises(RailgaugeError, match="a job still runs there") as refused:
         run.candidates("lab", ["n1"])

@@ -139,3 +139,19 @@ def test_every_node_without_the_image_is_named() -> None:
 def test_a_container_for_which_there_was_no_room_is_another_matter() -> None:
     full = "slurmstepd-n3: error: pyxis:     [ERROR] write: No space left on device\n"
     assert ends.environment_trouble(full + _NO_CONTAINER.format(name="-n3")) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Exceeded job memory limit",
+        # task_cgroup_memory.c of 21.08, and of 23.02 and later
+        "Detected 1 oom-kill event(s) in StepId=12.0. Some of your processes may have been killed "
+        "by the cgroup out-of-memory handler.",
+        "Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM Killed.",
+    ],
+)
+def test_a_job_that_had_too_much_memory_is_told(words: str) -> None:
+    stderr = f"slurmstepd-n1: error: {words}\nsrun: error: n1: task 0: Out Of Memory\n"
+    assert ends.out_of_memory_on(stderr, "n1") == words
+    assert ends.out_of_memory_on(stderr, "n2") is None

@@ -79,9 +79,10 @@ def test_the_node_of_a_batch_script_is_that_of_jobs_that_run(
 def test_the_preempted_jobs_of_a_campaign_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = (
         "7|PREEMPTED|railgauge:A\n8|PREEMPTED|railgauge:B\n9|RUNNING|railgauge:A\n6|PREEMPTED|\n"
+        "12|SUSPENDED|railgauge:A\n"
     )
     monkeypatch.setattr(client, "output", lambda *_, **__: answer)
-    assert slurm_jobs.preempted_jobs_of("A") == ["7"]
+    assert slurm_jobs.preempted_jobs_of("A") == ["7", "12"]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,8 @@ def test_the_preempted_jobs_of_a_campaign_are_known(monkeypatch: pytest.MonkeyPa
         ("PreemptType             = preempt/none", False),
         ("PreemptType             = (null)", False),
         ("PreemptMode             = CANCEL", False),
+        ("PreemptType = preempt/partition_prio\nPreemptMode = GANG,SUSPEND", True),
+        ("PreemptType = preempt/partition_prio\nPreemptMode = OFF", False),
     ],
 )
 def test_whether_slurm_preempts_is_read_from_its_configuration(
@@ -98,6 +101,12 @@ def test_whether_slurm_preempts_is_read_from_its_configuration(
 ) -> None:
     monkeypatch.setattr(client, "output", lambda *_: f"Configuration data\n{line}\n")
     assert slurm_jobs.preempts() is preempts
+
+
+def test_nodes_with_suspended_jobs_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "output", lambda *_: "n[1-2]\nn9\n")
+    assert slurm_jobs.suspended_on(["n2", "n3"]) == {"n2"}
+    assert slurm_jobs.suspended_on([]) == set()
 
 
 def test_the_nodes_of_campaigns_are_those_of_their_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

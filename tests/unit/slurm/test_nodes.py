@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,13 @@ DOWN = "NodeName=n1 Arch=x86_64 State={} ThreadsPerCore=1  Reason={} [root@2026-
         ("IDLE+FAIL", "RMA 4711", "RMA 4711 (set by root)"),
         ("DOWN*", "Not responding", "railgauge: test"),
         ("DOWN", "Node unexpectedly rebooted", "railgauge: test"),
+        ("DOWN", "Low CPUs, Low TmpDisk : Not responding", "railgauge: test"),
+        ("DOWN", "gres/gpu count reported lower than configured (7 < 8)", "railgauge: test"),
+        # An administrator's words may begin as Slurm's own do.
+        ("DOWN", "reboot loop, RMA 4711", "reboot loop, RMA 4711 (set by root)"),
+        ("DOWN", "Low CPUs: do not resume", "Low CPUs: do not resume (set by root)"),
+        ("DOWN", "Not responding to IPMI", "Not responding to IPMI (set by root)"),
+        ("DOWN", "bad fan : Not responding", "bad fan : Not responding (set by root)"),
         ("DOWN", "railgauge: update", "railgauge: test"),
         ("IDLE", "an old reason", "railgauge: test"),
     ],
@@ -78,6 +87,102 @@ def test_the_reason_of_whoever_set_a_node_down_is_kept(
     monkeypatch.setattr(client, "output", ask)
     slurm_nodes.drain(["n1"], "test")
     assert changes == [f"nodename=n1 state=drain reason={then}"]
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "",
+        " Comment=railgauge: flaps",
+        " Extra=x ReservationName=maint",
+        " ReservationName=maint",
+        " InstanceId=i-1 InstanceType=c5",
+        " TLSCertTokenSet=yes  TLSCertLastRenewal=2026-11-20T10:00:00",
+        " Topology=t:leaf1 Parameters=a=b",
+    ],
+)
+def test_a_reason_ends_where_it_says_who_gave_it(behind: str) -> None:
+    """Whatever else Slurm 21.08 to 26.05 print in a node's line (node_info.c)."""
+    node = slurm_nodes.parse(ALICES.rstrip("\n") + f"{behind}\n")["n1"]
+    assert (node.reason, node.by, node.since) == ("bad fan", "alice", "2026-11-20T10:00:00")
+    assert node.comment == ("railgauge: flaps" if "Comment" in behind else "")
+
+
+def test_a_reason_of_several_lines_is_read_whole() -> None:
+    line = ALICES.rstrip("\n") + "        and PSU 2 ReservationName=maint\n"
+    assert slurm_nodes.parse(line)["n1"].reason == "bad fan and PSU 2"
+    assert slurm_nodes.parse(line.replace("alice@2026-11-20T10:00:00", ""))["n1"].by == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "next_state", "returns"),
+    [
+        # scontrol reboot ASAP; with nextstate=RESUME; of a node that was drained before; with DOWN
+        ("DOWN+DRAIN+REBOOT_ISSUED", "UNDRAIN", True),
+        ("DOWN+REBOOT_ISSUED+NOT_RESPONDING", "RESUME", True),
+        ("DOWN+REBOOT_ISSUED", "", True),
+        ("DOWN+DRAIN+REBOOT_ISSUED", "", False),
+        ("DOWN+REBOOT_ISSUED", "DOWN", False),
+        ("IDLE+DRAIN+REBOOT_REQUESTED", "RESUME", False),
+        ("DOWN+DRAIN", "", False),
+    ],
+)
+def test_whether_a_node_comes_back_from_its_reboot_in_service(
+    state: str, next_state: str, returns: bool
+) -> None:
+    after = f" NextState={next_state}" if next_state else ""
+    node = slurm_nodes.parse(f"NodeName=n1 State={state} ThreadsPerCore=1{after} Reason=BIOS\n")
+    assert node["n1"].returns_by_itself is returns
+
+
+def test_a_restarted_node_is_drained_so_that_slurm_leaves_it_drained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes: list[str] = []
+
+    def ask(*command: str, limit_s: float = 30) -> str:
+        if command[1] == "show":
+            return OPEN if command[2] == "node" else ""
+        changes.append(" ".join(command[2:]))
+        return ""
+
+    monkeypatch.setattr(client, "output", ask)
+    slurm_nodes.drain_restarted("n3", "firmware changed")
+    assert changes == [
+        "nodename=n3 state=resume",
+        "nodename=n3 state=drain reason=railgauge: firmware changed",
+    ]
+
+
+def test_a_node_that_registered_wrongly_keeps_no_other_from_being_resumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes: list[str] = []
+
+    def ask(*command: str, limit_s: float = 30) -> str:
+        if command[1] == "show":
+            bad = OURS.replace("n2", "n4").replace("DRAIN", "DRAIN+INVALID_REG")
+            return OURS + bad if command[2] == "node" else ""
+        changes.append(" ".join(command[2:]))
+        return ""
+
+    monkeypatch.setattr(client, "output", ask)
+    slurm_nodes.resume(["n2", "n4"])
+    assert changes == ["nodename=n2 state=resume"]
+
+
+def test_variables_of_the_user_do_not_change_what_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\nenv\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    shown = ("SQUEUE_STATES", "SQUEUE_USERS", "SLURM_TIME_FORMAT", "SACCT_FORMAT", "SLURM_CONF")
+    for name in shown:
+        monkeypatch.setenv(name, "x")
+    seen = client.output("squeue")
+    assert [name for name in shown if f"{name}=" in seen] == ["SLURM_CONF"]
 
 
 def test_only_what_railgauge_drained_is_resumed(told: list[str]) -> None:
