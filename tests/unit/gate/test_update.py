@@ -495,10 +495,14 @@ def test_an_update_waits_for_the_jobs_on_its_nodes(
     assert looks[:3] == [False] * 3 and (tmp_path / "begun").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "suspended"),
+    [({"ALLOCATED"}, set()), ({"IDLE"}, {"n1"}), ({"IDLE", "REBOOT_REQUESTED"}, set())],
+)
 def test_a_job_that_does_not_end_keeps_the_update_from_beginning(
-    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
+    area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path, flags: set[str], suspended: set[str]
 ) -> None:
-    nodes.flags["n1"] = {"ALLOCATED"}
+    nodes.flags["n1"], nodes.suspended = flags, suspended
     one = roll.begin("lab", ["n1"], f"touch {tmp_path}/begun", 1, 0, False)
     with pytest.raises(RailgaugeError, match=r"n1: jobs still run, .* after 0 s; n1 stay drained"):
         roll.go_on(one, [], lambda _: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import statistics
@@ -81,6 +82,8 @@ class Gathering:
     confirm: str
     #: the ways of ends that may be at fault in its place
     instead: tuple[Way, ...] = ()
+    #: the ends that use it, where its name does not say it
+    ends: tuple[End, ...] = ()
 
 
 def planes(evidence: Evidence) -> list[Gathering]:
@@ -129,6 +132,68 @@ def _plane(evidence: Evidence, rail: str, ends: Sequence[End], lows: Sequence[Lo
     return Gathering("leaf", name or f"rail {rail}", tuple(lows), score, confirmed, confirm)
 
 
+def of_rails(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gathering]:
+    """The leaves at fault, as a whole or with all of their uplinks, for the ends of one rail alone:
+    where each rail has leaves of its own, what is known as a leaf is a set of them. One that is bad
+    for all of its rails is left to `gatherings`.
+    """
+    lows = [
+        low
+        for low in evidence.lows
+        if not low.event and low not in explained and evidence.crosses(low) is not None
+    ]
+    nodes: dict[tuple[str, str], set[str]] = {}
+    for low in lows:
+        for end in (low.a, low.b):
+            if end.rail is not None:
+                nodes.setdefault((evidence.leaves[end], end.rail), set()).add(end.node)
+    often = {at for at, of_rail in nodes.items() if len(of_rail) >= _LEAST_NODES}
+    rails: dict[str, set[str | None]] = {}
+    for end, leaf in evidence.leaves.items() if often else ():
+        rails.setdefault(leaf, set()).add(end.rail)
+    often = {(leaf, r) for leaf, r in often if len(rails[leaf]) > 1 and not _is_low(evidence, leaf)}
+    if not often:
+        return []
+    by_rail = _by_rail(evidence)
+    ends: dict[str, list[End]] = {}
+    for end, name in by_rail.leaves.items():
+        ends.setdefault(name, []).append(end)
+    found = []
+    for name in sorted((_of_rail(leaf, rail) for leaf, rail in often), key=natural):
+        gathering = _whole_at(by_rail, name, lows, len(ends[name]))
+        if gathering is not None and gathering.name == name:
+            found.append(dataclasses.replace(gathering, ends=tuple(ends[name])))
+            lows = [low for low in lows if low not in set(gathering.lows)]
+    return found
+
+
+def _is_low(evidence: Evidence, leaf: str) -> bool:
+    tally = evidence.across.get(leaf, Tally())
+    return tally.low >= _MOST_RESULTS * tally.all
+
+
+def _of_rail(leaf: str, rail: str | None) -> str:
+    return f"{leaf} rail {rail}"
+
+
+def _by_rail(evidence: Evidence) -> Evidence:
+    """The same evidence where each rail has leaves of its own."""
+    view = copy.copy(evidence)
+    view.leaves = {end: _of_rail(leaf, end.rail) for end, leaf in evidence.leaves.items()}
+    view.across, view.within = {}, {}
+    low = {low.number for low in evidence.lows if not low.event}
+    for number, o in enumerate(evidence.observations):
+        crosses = view.crosses(o)
+        if crosses is None:
+            continue
+        tallies = view.across if crosses else view.within
+        for leaf in {view.leaves[o.a], view.leaves[o.b]}:
+            tally = tallies.setdefault(leaf, Tally())
+            tally.all += 1
+            tally.low += number in low
+    return view
+
+
 def gatherings(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gathering]:
     """The leaves and uplinks that explain low results better than their nodes do.
 
@@ -173,24 +238,43 @@ def gatherings(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gath
 def _gathering_at(
     evidence: Evidence, leaf: str, lows: Sequence[Low], flows: Sequence[Low], at_leaf: int
 ) -> Gathering | None:
-    at_this_leaf = [low for low in lows if leaf in _leaves(evidence, low)]
-    leaving = [low for low in at_this_leaf if evidence.crosses(low)]
-    nodes = {
-        end.node for low in at_this_leaf for end in (low.a, low.b) if evidence.leaves[end] == leaf
-    }
-    if len(nodes) < min(_LEAST_NODES, at_leaf) or len(nodes) < 2 or not leaving:
+    _, leaving = _lows_at(evidence, leaf, lows, at_leaf)
+    if not leaving:
         return None
-    all_across, within = evidence.across[leaf], evidence.within.get(leaf, Tally())
-    if len(leaving) >= _MOST_RESULTS * all_across.all:
-        if 2 * within.low >= within.all:
-            return _whole_leaf(evidence, leaf, at_this_leaf, stays_good=False)
-        return _whole_leaf(evidence, leaf, leaving, stays_good=True)
+    if len(leaving) >= _MOST_RESULTS * evidence.across[leaf].all:
+        return _whole_at(evidence, leaf, lows, at_leaf)
     found = _one_of_several_uplinks(evidence, leaf, flows)
     if found is None or not found.confirmed:
         return found
     # What was low with all beside it, for a moment, is no proof; but it needs no other cause.
     moment = [low for low in leaving if low.always >= _STRONG and low not in flows]
     return dataclasses.replace(found, lows=(*found.lows, *_of_good_ends(evidence, moment)))
+
+
+def _lows_at(
+    evidence: Evidence, leaf: str, lows: Sequence[Low], at_leaf: int
+) -> tuple[list[Low], list[Low]]:
+    """The low results that use a leaf, and of them those that leave it; none where they are of too
+    few of its `at_leaf` nodes.
+    """
+    at_this_leaf = [low for low in lows if leaf in _leaves(evidence, low)]
+    nodes = {
+        end.node for low in at_this_leaf for end in (low.a, low.b) if evidence.leaves[end] == leaf
+    }
+    if len(nodes) < min(_LEAST_NODES, at_leaf) or len(nodes) < 2:
+        return [], []
+    return at_this_leaf, [low for low in at_this_leaf if evidence.crosses(low)]
+
+
+def _whole_at(evidence: Evidence, leaf: str, lows: Sequence[Low], at_leaf: int) -> Gathering | None:
+    """The leaf as a whole, or all of its uplinks; None where it is neither."""
+    at_this_leaf, leaving = _lows_at(evidence, leaf, lows, at_leaf)
+    across, within = evidence.across.get(leaf, Tally()), evidence.within.get(leaf, Tally())
+    if not leaving or len(leaving) < _MOST_RESULTS * across.all:
+        return None
+    if 2 * within.low >= within.all:
+        return _whole_leaf(evidence, leaf, at_this_leaf, stays_good=False)
+    return _whole_leaf(evidence, leaf, leaving, stays_good=True)
 
 
 def _whole_leaf(
@@ -250,7 +334,12 @@ def _mostly_low(evidence: Evidence, leaf: str, lows: Sequence[Low]) -> list[str]
     return [
         node
         for node, count in counts.items()
-        if count > sum(evidence.stands[end].good for end in evidence.ends[node])
+        if count
+        > sum(
+            evidence.stands[end].good
+            for end in evidence.ends[node]
+            if evidence.leaves.get(end) == leaf
+        )
     ]
 
 

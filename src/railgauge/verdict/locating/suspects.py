@@ -34,7 +34,7 @@ from railgauge.verdict.locating.explain import (
     score,
     surprise,
 )
-from railgauge.verdict.locating.fabric import Gathering, gatherings, planes
+from railgauge.verdict.locating.fabric import Gathering, gatherings, of_rails, planes
 
 #: The most results that are named as evidence, of either kind.
 _MOST_NAMED = 8
@@ -210,7 +210,8 @@ def suspected_nodes(suspects: Iterable[Suspect]) -> set[str]:
 def locate(evidence: Evidence) -> Located:
     """The suspects by all results so far."""
     fabric = planes(evidence)
-    fabric += gatherings(evidence, {low for plane in fabric for low in plane.lows})
+    for find in (of_rails, gatherings):
+        fabric += find(evidence, {low for gathering in fabric for low in gathering.lows})
     gathered = {low for gathering in fabric for low in gathering.lows}
     lows = [low for low in evidence.lows if low not in gathered]
     explanations, most = explain(evidence, lows)
@@ -554,7 +555,7 @@ def _convicting(evidence: Evidence, lows: Iterable[Low]) -> Iterable[Witness]:
 
 def _of_fabric(evidence: Evidence, gathering: Gathering) -> Suspect:
     leaf = leaf_of(gathering.name)
-    known = [end for end, of_end in evidence.leaves.items() if of_end == leaf]
+    known = gathering.ends or [end for end, name in evidence.leaves.items() if name == leaf]
     # Of a rail that is low everywhere the leaf may not be known.
     ends = tuple(known) or tuple(dict.fromkeys(e for low in gathering.lows for e in low[1:3]))
     return Suspect(

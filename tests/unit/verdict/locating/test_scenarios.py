@@ -21,6 +21,74 @@ from tests.unit.verdict.locating.campaigns import Fabric, Noise, heavy, located,
 
 RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
 
+# ---- leaves of one rail each, known as sets ----
+
+
+def of_rails(
+    seed: int, at_leaf: int, is_bad: Callable[[int, int, int], bool], loss: float, sets: bool = True
+) -> Located:
+    """Eight rounds of 32 random pairs, four rails each; the leaves as sets, or each rail's own."""
+    chance, nodes = random.Random(seed), list(range(32))
+
+    def end(node: int, rail: int) -> End:
+        return End(f"n{node:02}", RAILS[rail])
+
+    rails = range(len(RAILS))
+    leaves = {
+        end(node, rail): f"l{node // at_leaf}" + ("" if sets else f"r{rail}")
+        for node in nodes
+        for rail in rails
+    }
+    observations = []
+    for number in range(8):
+        chance.shuffle(nodes)
+        for (a, b), rail in itertools.product(zip(nodes[::2], nodes[1::2], strict=True), rails):
+            value: float | None = chance.gauss(390, 3)
+            if value and is_bad(a, b, rail):
+                value = value * (1 - loss) or None
+            observations.append(Observation(end(a, rail), end(b, rail), value, number))
+    evidence = Evidence(leaves)
+    evidence.add(observations)
+    return locate(evidence)
+
+
+@pytest.mark.parametrize("at_leaf", [4, 8])
+@pytest.mark.parametrize("loss", [0.1, 1.0])
+@pytest.mark.parametrize("stays_good", [True, False], ids=["uplinks", "leaf"])
+def test_the_leaf_of_one_rail_is_named_and_no_device_of_it(
+    at_leaf: int, loss: float, stays_good: bool
+) -> None:
+    """Where each rail has leaves of its own, what Slurm's topology calls a leaf is a set of them:
+    eight healthy NICs were confirmed for the uplinks of one.
+    """
+
+    def is_bad(a: int, b: int, rail: int) -> bool:
+        there = [node // at_leaf == 2 for node in (a, b)]
+        return rail == 1 and (there[0] != there[1] if stays_good else any(there))
+
+    for seed, sets in itertools.product(range(4), (True, False)):
+        found = of_rails(seed, at_leaf, is_bad, loss, sets)
+        (suspect,) = found.suspects
+        assert suspect.name == ("l2 rail mlx5_1" if sets else "l2r1")
+        # With four nodes in 32 too few pairs may lie within it to tell it from its uplinks.
+        kinds = {"uplink"} if stays_good else {"leaf"}
+        assert suspect.kind in (kinds | {"leaf"} if at_leaf == 4 else kinds)
+        assert suspect.confirmed and not found.failing_nodes
+        assert {end.rail for end in suspect.ends} == {"mlx5_1"} and len(suspect.ends) == at_leaf
+
+
+@pytest.mark.parametrize("at_leaf", [4, 8])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_bad_devices_of_one_rail_at_one_leaf_are_named_and_not_the_leaf(
+    at_leaf: int, count: int
+) -> None:
+    bad = range(2 * at_leaf, 2 * at_leaf + count)
+    for seed in range(4):
+        found = of_rails(seed, at_leaf, lambda a, b, r: r == 1 and (a in bad or b in bad), 0.1)
+        named = {(s.kind, s.name, s.confirmed) for s in found.suspects}
+        assert named == {("rail", f"n{node:02}:mlx5_1", True) for node in bad}
+
+
 # ---- rings of neighbours, as a sweep measures them ----
 
 
