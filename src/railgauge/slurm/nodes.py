@@ -41,7 +41,7 @@ _SLURMS_REASON = re.compile(
     r"Not responding|Node unexpectedly rebooted|ResumeTimeout reached|NO NETWORK ADDRESS FOUND"
     r"|First Registration|Prolog error|Epilog error|Prolog/Epilog failure|Job env setup error"
     r"|Kill task failed|Duplicate jobid|batch job complete failure|Reboot ASAP"
-    r"|reboot (?:issued|complete|timed out)"
+    r"|reboot (?:requested|issued|complete|timed out)"
 )
 #: What a node registered with too little of, one behind the other.
 _SLURMS_SHORTAGE = re.compile(

@@ -63,6 +63,7 @@ DOWN = "NodeName=n1 Arch=x86_64 State={} ThreadsPerCore=1  Reason={} [root@2026-
         ("DOWN*", "Not responding", "railgauge: test"),
         ("DOWN", "Node unexpectedly rebooted", "railgauge: test"),
         ("DOWN", "Low CPUs, Low TmpDisk : Not responding", "railgauge: test"),
+        ("DOWN", "reboot requested : reboot issued", "railgauge: test"),
         ("DOWN", "gres/gpu count reported lower than configured (7 < 8)", "railgauge: test"),
         # An administrator's words may begin as Slurm's own do.
         ("DOWN", "reboot loop, RMA 4711", "reboot loop, RMA 4711 (set by root)"),
