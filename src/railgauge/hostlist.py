@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
 _COMMA = re.compile(r",(?![^\[]*\])")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+#: More names than any cluster has nodes: a range with a digit too many would take minutes.
+MOST_NAMES = 100_000
 #: Difference, intersection and the like hold for the whole list.
 _OPERATORS = re.compile(r"[!&^@]")
 
@@ -21,6 +24,12 @@ def expand(hostlist: str) -> tuple[str, ...]:
     parts = [hostlist] if _OPERATORS.search(hostlist) else _COMMA.split(hostlist)
     if len(parts) > 1 and not all(part.strip() for part in parts):
         raise ValueError("not a host list: nothing between two commas")
+    for part in parts:
+        # ClusterShell would make `n[1-2] n[3-4]` four names with a blank in each.
+        if len(part.split()) > 1:
+            raise ValueError(f"not a host list: a blank in {part.strip()!r}, expected a comma")
+    if (count := sum(map(_size, parts))) > MOST_NAMES:
+        raise ValueError(f"not a host list: {count:,} names, expected at most {MOST_NAMES:,}")
     try:
         names = tuple(dict.fromkeys(str(name) for part in parts for name in NodeSet(part)))
     except NodeSetParseError as error:
@@ -28,6 +37,19 @@ def expand(hostlist: str) -> tuple[str, ...]:
     if not names:
         raise ValueError("an empty host list")
     return names
+
+
+def _size(part: str) -> int:
+    """How many names a part of a host list has, before any of them is made."""
+    size = 1
+    for inside in _BRACKETS.findall(part):
+        ends = [word.partition("/")[0].partition("-") for word in inside.split(",")]
+        sizes = [
+            int(last) - int(first) + 1 if first.isdecimal() and last.isdecimal() else 1
+            for first, _, last in ends
+        ]
+        size *= max(sum(sizes), 1)
+    return size
 
 
 def fold(names: Iterable[str]) -> str:

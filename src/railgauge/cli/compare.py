@@ -89,9 +89,9 @@ def _compare(
                 name for name in [*before.split(","), *after.split(",")] if not _is_file(name)
             ]
             raise RailgaugeError(
-                f"{others[0]} is no file, and the others are: a file and a campaign do not have "
-                "the same places",
-                next_step="railgauge compare with two CSV files, or two campaigns",
+                f"{others[0]}: no such file, and the other side is one: a file and a campaign do "
+                "not have the same places",
+                next_step="ls; railgauge compare with two CSV files, or two campaigns",
             )
         sides = [_of_files(names, better, margin) for names in files]
     else:

@@ -152,9 +152,16 @@ def answer(compared: Comparison) -> str:
         for word, shown in _SHOWN.items()
     }
     counted = ", ".join(f"{many} {shown}" for shown, many in counts.items() if many)
+    # What all have lost stands in no place of its own.
+    alike = "".join(
+        f"all {one.shift['places']} places of {one.name} {one.shift['verdict']} by "
+        f"{abs(one.shift['change']):.1%}; beside that "
+        for one in compared.classes
+        if one.shift and one.shift["verdict"] in ("worse", "better")
+    )
     text = (
-        f"{counted} of {compared.places.height} places under a condition, against a change of "
-        + " and ".join(f"{margin:.1%}" for margin in compared.margins)
+        f"{alike}{counted} of {compared.places.height} places under a condition, against a change "
+        "of " + " and ".join(f"{margin:.1%}" for margin in compared.margins)
     )
     return text + _more_runs(compared)
 

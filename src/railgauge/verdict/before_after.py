@@ -21,6 +21,7 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, Railga
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.verdict import contrast, power
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
+from railgauge.verdict.csvfile import separator
 from railgauge.verdict.statistics import Ints, numbered
 
 #: Metrics that are steady enough to decide. Where a start's time, or the worst of a thousand
@@ -112,7 +113,14 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     `more` where it begins with none.
     """
     try:
-        text = pl.read_csv(path, infer_schema=False)
+        with path.open(encoding="utf-8-sig") as stream:
+            parted = separator(stream.readline())
+        text = pl.read_csv(path, infer_schema=False, separator=parted)
+    except UnicodeDecodeError as error:
+        raise RailgaugeError(
+            f"{path}: {error.reason} at byte {error.start}, expected a CSV file in UTF-8",
+            next_step="save it as CSV UTF-8",
+        ) from None
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RailgaugeError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
     lacking = [name for name in CSV_COLUMNS if name not in text.columns]

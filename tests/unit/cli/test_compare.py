@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def test_a_slower_link_is_named_and_no_other(root: Path) -> None:
 
 def test_what_all_lose_is_a_shift_and_nobody_is_accused(root: Path) -> None:
     every = {place.partition(":")[0]: 0.97 for place in PLACES}
+    answer = compare(several(root, 20), several(root, 30, **every)).output
+    assert re.search(r"WORSE: all 8 places of .* worse by 3\.\d%; beside that 8 same of 8", answer)
     found = document(several(root, 0), several(root, 10, **every))
     (shift,) = found["shifts"]
     assert (shift["verdict"], shift["places"]) == ("worse", 8)
@@ -303,7 +306,26 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_and_a_campaign_have_no_places_in_common(root: Path, tmp_path: Path) -> None:
     measured.leave(root, 0, values(0))
-    assert "a file and a campaign" in str(failing(csv(tmp_path / "a.csv", range(3)), "latest"))
+    error = str(failing(csv(tmp_path / "a.csv", range(3)), "latest"))
+    assert "latest: no such file, and the other side is one: a file and a campaign" in error
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_what_parts_the_cells_of_a_spreadsheet_may_be_no_comma(
+    tmp_path: Path, separator: str
+) -> None:
+    sides = csv(tmp_path / "a.csv", range(5)), csv(tmp_path / "b.csv", range(9, 14), n3=0.9)
+    for side in sides:
+        text = Path(side).read_text()
+        Path(side).write_text("\ufeff" + text.replace(",", separator), encoding="utf-8")
+    answer = compare(*sides)
+    assert answer.exit_code == 1 and "WORSE: 1 worse, 7 same of 8 places" in answer.output
+
+
+def test_a_file_in_another_encoding_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_bytes("place,condition,run,value\n".encode("utf-16"))
+    error = failing(csv(tmp_path / "a.csv", range(3)), str(tmp_path / "b.csv"))
+    assert "expected a CSV file in UTF-8" in str(error)
 
 
 def test_the_margin_of_a_system_is_in_its_data(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeEr
 from railgauge.model import references
 from railgauge.site import check, host_pattern, mapping, new
 from railgauge.site.check import checks
-from railgauge.site.check.description import slurm_partition
+from railgauge.site.check.description import rates, slurm_partition
 from railgauge.site.check.fragments import fragment_lines
 from railgauge.site.check.hostnames import examples
 from railgauge.site.check.line import Line
@@ -329,6 +329,32 @@ def test_field_that_reframe_does_not_know_is_a_problem(
 ) -> None:
     (found,) = problems_after(pod, before, after, "description")
     assert field in found
+
+
+@pytest.mark.parametrize(
+    ("rate", "line_gbits", "says"),
+    [
+        ("400 Gb/sec (4X NDR)", 400, ""),
+        # of PCIe behind the port
+        ("200 Gb/sec (4X HDR)", 126, ""),
+        ("400 Gb/sec (4X NDR)", 50, "GB/s are eight times as many Gb/s"),
+        ("400 Gb/sec (4X NDR)", 400000, "correct one of the two"),
+        ("200 Gb/sec (4X HDR)", 400, "correct one of the two"),
+        ("400Gb/s", 400, "expected such as '400 Gb/sec (4X NDR)'"),
+    ],
+)
+def test_a_rails_rate_is_told_where_the_description_contradicts_itself(
+    monkeypatch: pytest.MonkeyPatch, rate: str, line_gbits: float, says: str
+) -> None:
+    monkeypatch.setattr(paths, "SYSTEMS", paths.HOME / "configs" / "systems")
+    system = systems.load("dgx-h100")
+    (gpu,) = [one for one in system.partitions if one.extras.rdma is not None]
+    assert gpu.extras.rdma is not None
+    rdma = gpu.extras.rdma.model_copy(update={"rate": rate, "line_gbits": line_gbits})
+    extras = gpu.extras.model_copy(update={"rdma": rdma, "nccl": None})
+    lines = rates(system, gpu.model_copy(update={"extras": extras}))
+    assert [line.status for line in lines] == (["warning"] if says else [])
+    assert all(says in str(line) for line in lines)
 
 
 def test_teeth_of_a_check_that_is_none_are_a_problem(pod: Path) -> None:

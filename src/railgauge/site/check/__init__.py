@@ -39,6 +39,7 @@ def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
     lines += broken
     for partition in system.partitions:
         lines += description.fields(system, partition)
+        lines += description.rates(system, partition)
         lines += checks.features(partition, known)
         if not systems.is_of_lab(name):  # whose nodes are made to its description
             lines += description.placeholders(partition, others)

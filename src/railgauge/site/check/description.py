@@ -105,6 +105,36 @@ def slurm_partition(access: object) -> str | None:
     return None
 
 
+#: As the kernel writes the rate of a port (drivers/infiniband/core/sysfs.c).
+_RATE = re.compile(r"([0-9.]+) Gb/sec \([0-9]+X [A-Z]+\)")
+
+
+def rates(system: System, partition: Partition) -> list[Line]:
+    """Whether the description says one thing of a rail's rate, and in Gb/s."""
+    rdma, nccl = partition.extras.rdma, partition.extras.nccl
+    if rdma is None:
+        return []
+    where, matched = f"{partition.name}: rate", _RATE.fullmatch(rdma.rate)
+    if matched is None:
+        found = f"rate is {rdma.rate!r}, expected such as '400 Gb/sec (4X NDR)'"
+        step = "cat /sys/class/infiniband/*/ports/*/rate on a node, and copy it"
+        return [Line("warning", where, f"{file_of(system.name)}: {found}", step)]
+    rate = float(matched[1])
+    nics = nccl.nics if nccl else None
+    stated = {"rdma.line_gbits": rdma.line_gbits, "nccl.nics.gbits": nics.gbits if nics else None}
+    return [
+        Line(
+            "warning",
+            where,
+            f"{file_of(system.name)}: {field} is {gbits:g}, and rate says {rdma.rate}",
+            "GB/s are eight times as many Gb/s" if gbits < rate else "correct one of the two",
+        )
+        for field, gbits in stated.items()
+        # A port may have less behind it, as of PCIe, but not an eighth.
+        if gbits and (gbits > 1.01 * rate or 0.95 < 8 * gbits / rate < 1.05)
+    ]
+
+
 def fields(system: System, partition: Partition) -> list[Line]:
     """What ReFrame, and the checks, need to start a job."""
     given = partition.model_dump()

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from railgauge.verdict.csvfile import separator
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
 
 NEEDED = ("a", "b", "value")
@@ -94,8 +95,12 @@ def read(text: str) -> Evidence:
 
 
 def _lines(text: str, needed: Sequence[str], known: Sequence[str]) -> Iterator[_Line]:
+    text = text.removeprefix("\ufeff")
     reader = csv.reader(
-        io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True, skipinitialspace=True
+        io.StringIO(text, newline=""),
+        delimiter=separator(text),
+        strict=True,
+        skipinitialspace=True,
     )
     header: list[str] = []
     rows = 0

@@ -28,6 +28,12 @@ def test_all_columns_are_read_and_others_are_left_alone() -> None:
     assert evidence.leaves == {o.a: "l1", o.b: "l2"}
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_what_parts_the_cells_of_a_spreadsheet_may_be_no_comma(separator: str) -> None:
+    evidence = read("# of Excel\n" + HEALTHY.replace(",", separator))
+    assert evidence.observations == read(HEALTHY).observations
+
+
 def test_each_end_may_have_a_rail_of_its_own() -> None:
     (o,) = read("a,b,value,rail_a,rail_b\nn1,n2,24,0,1\n").observations
     assert (o.a.name, o.b.name) == ("n1:0", "n2:1")
