@@ -5,10 +5,24 @@
 # standard error, and what to type.
 require_venv() {
   local name=$1 home=$2 venv=$2/.venv python folder closed='' user why
-  local quoted next
+  local quoted next made_for
   printf -v quoted %q "$home"
   next="make -C $quoted setup"
-  [[ ! -x $venv/bin/python ]] || return 0
+  if [[ -x $venv/bin/python ]]; then
+    # A link, or a copy with its checkout, would run that of another one, and write there, unless
+    # PYTHONPATH says otherwise.
+    python=${PYTHONPATH:-}
+    [[ ! ${python%%:*} -ef $home/src ]] || return 0
+    for made_for in "$venv"/lib/python3*/site-packages/railgauge.pth; do
+      [[ -r $made_for ]] || continue
+      IFS= read -r made_for <"$made_for" || continue
+      [[ ! $made_for -ef $home/src ]] || continue
+      echo "$name: $venv is that of the checkout ${made_for%/src}, and this one is $home" >&2
+      echo "  next: rm -r $quoted/.venv; $next" >&2
+      return 3
+    done
+    return 0
+  fi
   if [[ ! -e $venv ]]; then
     why="$venv is missing"
   else

@@ -87,6 +87,19 @@ def test_a_python_that_is_not_on_this_host_is_named(command: Command, checkout: 
     assert "/opt/nowhere/python3, is not on " in answer.stderr
 
 
+@pytest.mark.parametrize("name", ["railgauge", "reframe", "stack"])
+def test_the_environment_of_another_checkout_is_refused(
+    command: Command, checkout: Path, name: str
+) -> None:
+    """By a link, or a copy of all: it would run that checkout, and write there."""
+    (checkout / ".venv").symlink_to(paths.HOME / ".venv")
+    answer = command(f"bin/{name}", "--version")
+    assert answer.returncode == 3
+    assert f"is that of the checkout {paths.HOME}, and this one is {checkout}" in answer.stderr
+    quoted = str(checkout).replace(" ", r"\ ")
+    assert f"next: rm -r {quoted}/.venv; make -C {quoted} setup" in answer.stderr
+
+
 def test_activation_says_it_and_goes_on(command: Command, private: Path) -> None:
     answer = command("bash", "-c", "set -e; source activate.sh; type -p railgauge")
     assert answer.returncode == 0

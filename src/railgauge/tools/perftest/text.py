@@ -80,7 +80,7 @@ _FAILURE = re.compile(
     r"\bnot (?:found|available|supported|possible|detected)\b|"
     r"^there are no\b|^unsupported\b|\bport number [0-9]+ state is\b|^link layer on port\b|"
     r"\bmust (?:be|not|specify)\b|\bonly (?:available|supported|supports|valid|possible)\b|"
-    r"\b(?:available|supported) (?:only|in|on)\b|^duplicated argument|\btoo big\b|"
+    r"\b(?:available|supported) (?:only|in|on)\b|^duplicated argument|(?<!\bmight be )\btoo big\b|"
     r"\brefused\b|\brejected\b|\breset by peer\b|broken pipe|timed ?out|\bunreachable\b|no route|"
     r"\bdenied\b|\bnot permitted\b|unrecogni[sz]ed option|requires an argument|^usage:|"
     r"\bplease (?:check|choose|increase|provide)\b|\buser stopped\b|\babort\b|"
