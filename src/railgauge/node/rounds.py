@@ -342,7 +342,8 @@ class Rounds:
         """A message of a node's agent; Refused where it cannot be meant."""
         do, index, role = message.get("do"), message.get("place"), message.get("from")
         self._heard_at[node] = time.monotonic()
-        self._asked_at.pop(node, None)
+        if self._asked_at:
+            self._asked_at.pop(node, None)
         if do == "here":
             return
         if not isinstance(index, int) or not isinstance(role, str) or not isinstance(do, str):

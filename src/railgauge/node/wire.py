@@ -53,12 +53,14 @@ class _Mac:
     """
 
     _BLOCK_BYTES = 64
+    #: each byte with the inner and the outer pad
+    _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
     def __init__(self, key: bytes) -> None:
         block = key.ljust(self._BLOCK_BYTES, b"\0")
         assert len(block) == self._BLOCK_BYTES, "a longer key is hashed first"
-        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
-        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+        self._inner = hashlib.sha256(block.translate(self._INNER))
+        self._outer = hashlib.sha256(block.translate(self._OUTER))
 
     def of(self, text: bytes) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()

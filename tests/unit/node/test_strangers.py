@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import socket
 import time
@@ -10,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from railgauge.node import agent, conducting, raw, sweep, wire
 from railgauge.node.agent import Agent, Side
@@ -467,3 +470,16 @@ def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:
     door = running.conductor.door
     assert (door.strangers, door.addresses) == (3, ["127.0.0.1"])
     assert "rm -rf" not in json.dumps(running.events)
+
+
+@given(st.binary(min_size=32, max_size=32), st.binary(max_size=300))
+def test_the_mac_of_a_line_is_hmac_sha256(key: bytes, text: bytes) -> None:
+    assert wire._Mac(key).of(text) == hmac.new(key, text, "sha256").hexdigest().encode()
+
+
+def test_a_line_with_more_than_its_list_is_refused() -> None:
+    key = bytes(32)
+    text = b'0 [{"do": "here"}] [{"do": "end"}]'
+    line = b"%s %s" % (hmac.new(key, text, "sha256").hexdigest().encode(), text)
+    with pytest.raises(wire.Refused, match="more than its JSON"):
+        wire.Opener(key).messages(line)
