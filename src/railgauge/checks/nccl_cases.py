@@ -147,7 +147,11 @@ class NcclCases(Cases[GroupCase]):
         if self.scale not in fabric.operations or self.node_counts(partition):
             return ""
         nodes = len(partition.nodes)
-        return f"finds no group of nodes: {nodes} nodes, segment_nodes {fabric.segment_nodes}"
+        whole = ": one segment is all, which NcclAll measures"
+        return (
+            f"finds no group of nodes: {nodes} nodes, segment_nodes {fabric.segment_nodes}"
+            f"{whole if nodes == fabric.segment_nodes else ''}"
+        )
 
     def node_counts(self, partition: Partition) -> Sequence[int]:
         """How many nodes a case may have, with all nodes or with a part of them."""

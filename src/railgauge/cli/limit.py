@@ -93,6 +93,10 @@ class _CollectiveCommand(click.Command):
             raise RailgaugeError(error.format_message(), next_step=self.example) from None
 
 
+#: No node has more; 8x400 are the two the other way round.
+_MOST_NICS = 64
+
+
 def _gbytes_of_nics(
     context: click.Context, parameter: click.Parameter, text: str | None
 ) -> float | None:
@@ -102,11 +106,11 @@ def _gbytes_of_nics(
     try:
         rate, count = text.split("x")
         gbytes_s = float(rate) * int(count) / 8
-        if int(count) > 0 and 0 < gbytes_s < float("inf"):
+        if 0 < int(count) <= _MOST_NICS and 0 < gbytes_s < float("inf"):
             return gbytes_s
     except (ValueError, OverflowError):
         pass
-    expected = "RATExCOUNT: Gb/s of one NIC, NICs of a node"
+    expected = f"RATExCOUNT: Gb/s of one NIC, NICs of a node, at most {_MOST_NICS}: 400x8"
     raise click.BadParameter(f"found {text!r}, expected {expected}", context, parameter)
 
 

@@ -75,7 +75,18 @@ def test_every_collective_has_its_limit(operation: str) -> None:
         (["--ranks", "8", "--nvlnk", "450"], "No such option"),
         *(
             (["--ranks", "8", "--nodes", "2", "--nic", nic], f"found '{nic}', expected RATExCOUNT")
-            for nic in ("", "400", "0x8", "400x0", "-400x-8", "400x1.5", "nanx8", "infx8", "4x8x1")
+            for nic in (
+                "8x400",
+                "",
+                "400",
+                "0x8",
+                "400x0",
+                "-400x-8",
+                "400x1.5",
+                "nanx8",
+                "infx8",
+                "4x8x1",
+            )
         ),
     ],
 )
