@@ -248,7 +248,11 @@ def _has_jobs(nodes: Sequence[str]) -> list[str]:
     """Those of `nodes` on which something is left that an update would disturb."""
     suspended = slurm_jobs.suspended_on(nodes)
     states = slurm_nodes.show(nodes)
-    return [n for n, s in states.items() if s.busy or s.restarts or n in suspended]
+    return [
+        n
+        for n, s in states.items()
+        if s.busy or s.restarts or n in suspended or "POWERING_UP" in s.flags
+    ]
 
 
 def _require_drained(roll: Roll) -> None:

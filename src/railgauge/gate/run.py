@@ -114,13 +114,17 @@ def _barred(node: SlurmNode, despite_reservations: bool) -> str:
     """Why a held node cannot be tested now; "" where it can."""
     if node.busy:
         return "held, but a job still runs there"
-    if node.restarts or "INVALID_REG" in node.flags:
-        why = f": {node.reason.removeprefix(slurm_nodes.OURS)}" if node.reason else ""
-        return f"held, and takes no job now ({node.state}){why}"
+    if node.takes_no_job:
+        return f"held, and {_no_job(node)}"
     foreign = node.foreign_reservations
     if foreign and not despite_reservations:
         return f"inside reservation {' '.join(foreign)}, which is not the gate's"
     return ""
+
+
+def _no_job(node: SlurmNode) -> str:
+    why = f": {node.reason.removeprefix(slurm_nodes.OURS)}" if node.reason else ""
+    return f"takes no job now ({node.state}){why}"
 
 
 def all_nodes(system: str) -> list[str]:
@@ -280,9 +284,11 @@ def resume(run: Run, command: list[str], say: Say) -> None:
     _require_reserved(run)
     states = slurm_nodes.show(run.open_nodes)
     for name, node in states.items():
-        if (node.drained and not node.ours) or node.restarts or "INVALID_REG" in node.flags:
-            # Somebody else has drained it since, or restarts it: it is theirs now.
+        if node.drained and not node.ours:
+            # Somebody else has drained it since: it is theirs now.
             run.decided[name] = node.outside
+        elif node.takes_no_job:
+            run.decided[name] = _no_job(node)
         elif node.foreign_reservations and not run.despite_reservations:
             run.decided[name] = f"inside reservation {' '.join(node.foreign_reservations)}"
     ours = [name for name in run.open_nodes if states[name].ours]

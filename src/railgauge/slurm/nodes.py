@@ -120,9 +120,16 @@ class SlurmNode:
 
     @property
     def restarts(self) -> bool:
-        """Whether Slurm restarts it, or is about to, or switches it off or on."""
-        switched = {"POWER_DOWN", "POWERING_DOWN", "POWERING_UP"}
-        return bool(self.flags & {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", *switched})
+        """Whether Slurm restarts it or switches it off, or is about to."""
+        rebooted = {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"}
+        return bool(self.flags & {*rebooted, "POWER_DOWN", "POWERING_DOWN"})
+
+    @property
+    def takes_no_job(self) -> bool:
+        """Whether Slurm starts no job on it whatever its drain: it `restarts`, or has registered
+        with less than slurm.conf says.
+        """
+        return self.restarts or "INVALID_REG" in self.flags
 
     @property
     def returns_by_itself(self) -> bool:
@@ -164,8 +171,8 @@ class SlurmNode:
             return f"drained by {self.by or 'somebody'}: {self.reason}"
         if not self.answers:
             return ": ".join(filter(None, [f"does not answer Slurm ({self.state})", self.reason]))
-        if self.restarts or self.flags & {"INVALID_REG", "FUTURE"}:
-            return ": ".join(filter(None, [f"takes no job now ({self.state})", self.reason]))
+        if self.takes_no_job or "FUTURE" in self.flags:
+            return ": ".join(filter(None, [f"taking no job now ({self.state})", self.reason]))
         if self.reservations:
             return f"in reservation {' '.join(self.reservations)}"
         return "in a reservation" if self.flags & {"RESERVED", "MAINTENANCE"} else ""

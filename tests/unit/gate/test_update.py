@@ -497,7 +497,12 @@ def test_an_update_waits_for_the_jobs_on_its_nodes(
 
 @pytest.mark.parametrize(
     ("flags", "suspended"),
-    [({"ALLOCATED"}, set()), ({"IDLE"}, {"n1"}), ({"IDLE", "REBOOT_REQUESTED"}, set())],
+    [
+        ({"ALLOCATED"}, set()),
+        ({"IDLE"}, {"n1"}),
+        ({"IDLE", "REBOOT_REQUESTED"}, set()),
+        ({"IDLE", "POWERING_UP"}, set()),
+    ],
 )
 def test_a_job_that_does_not_end_keeps_the_update_from_beginning(
     area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path, flags: set[str], suspended: set[str]
