@@ -18,7 +18,21 @@ from railgauge.systems import rehearsal
 from railgauge.systems.schema import Schedule
 
 
-@click.command()
+class _Command(click.Command):
+    """An option that is not its own may be one of ReFrame's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            # Whoever means one of its own is told which are like it.
+            if error.possibilities:
+                raise
+            step = f"an option of ReFrame stands behind --: railgauge accept -- {error.option_name}"
+            raise RailgaugeError(error.format_message(), next_step=f"{step} ...") from None
+
+
+@click.command(cls=_Command)
 @click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
 @click.option("--partition", help="Only this partition.")
 @click.option("--nodes", help="Only these nodes, as a host list: n[1-4].")

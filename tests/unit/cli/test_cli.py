@@ -62,6 +62,14 @@ def test_every_collective_has_its_limit(operation: str) -> None:
     assert answer.output.endswith(reason)
 
 
+def test_an_option_of_reframe_is_told_where_it_stands() -> None:
+    error = CliRunner().invoke(cli, ["accept", "-n", "NcclPair"]).exception
+    assert isinstance(error, RailgaugeError)
+    assert "No such option" in str(error) and "railgauge accept -- -n ..." in str(error)
+    answer = CliRunner().invoke(cli, ["accept", "--partitoin", "x"])
+    assert answer.exit_code == 2 and "--partition" in answer.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
