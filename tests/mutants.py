@@ -1967,7 +1967,7 @@ MUTANTS = [
     Mutant(
         "nodes that a run resumed are not drained again before its reservations go",
         "src/railgauge/gate/run.py",
-        "        if not state.drained:\n            slurm_nodes.drain([node], run.reasons",
+        "        if not state.stays_drained:\n            slurm_nodes.drain([node], run.reasons",
         "        if False:\n            slurm_nodes.drain([node], run.reasons",
         f"{_GATE}/test_run.py -k half_way",
     ),
@@ -2149,8 +2149,8 @@ MUTANTS = [
     Mutant(
         "a human's reason is overwritten",
         "src/railgauge/slurm/nodes.py",
-        "        if node.ours or not node.drained:\n",
-        "        if True:\n",
+        "        elif node.ours or not node.drained:\n",
+        "        else:\n",
         "tests/unit/slurm/test_nodes.py",
     ),
     Mutant(
@@ -2423,16 +2423,23 @@ MUTANTS = [
     Mutant(
         "a node comes back from scontrol reboot untested",
         "src/railgauge/node/gate.py",
-        "                if state.returns_by_itself:\n",
-        "                if False:\n",
+        "elif state.stays_drained:",
+        "elif state.drained:",
         f"{_GATE}/test_hold.py -k after_scontrol_reboot",
     ),
     Mutant(
-        "a drain that Slurm takes away counts as held",
-        "src/railgauge/node/gate.py",
-        "elif state.drained and not state.returns_by_itself:",
-        "elif state.drained:",
-        f"{_GATE}/test_hold.py -k after_scontrol_reboot",
+        "a rejected node comes back from scontrol reboot",
+        "src/railgauge/gate/run.py",
+        "        if not states[node].stays_drained:\n",
+        "        if not states[node].drained:\n",
+        f"{_GATE}/test_run.py -k scontrol_reboot",
+    ),
+    Mutant(
+        "Slurm takes the drain of a restarted node away",
+        "src/railgauge/slurm/nodes.py",
+        "    restarted = [name for name, node in known.items() if node.returns_by_itself]\n",
+        "    restarted: list[str] = []\n",
+        "tests/unit/slurm/test_nodes.py -k leaves_it_drained",
     ),
     Mutant(
         "an administrator's words that begin as Slurm's do are Slurm's",

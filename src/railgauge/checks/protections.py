@@ -388,6 +388,9 @@ def beyond_budgets(
         for pattern in record.get("unmatched", []):
             message = f"no counter like {pattern} can be read on {node}"
             yield Failure("counter-unread", message, (node,), "is ethtool installed on the node?")
+        for counter in record.get("full", []):
+            message = f"{counter} on {node} is full: at its largest value it counts no more"
+            yield Failure("counter-unread", message, (node,), "perfquery -R on the node resets it")
         lost = {tuple(name.split("/")[:2]) for name in record.get("gone", [])}
         # Other interfaces come and go with containers.
         ours = facts.get("sampled", ())

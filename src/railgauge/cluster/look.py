@@ -356,8 +356,10 @@ def idle(
         state = states.get(name)
         if state is None:
             left[name] = "not known to Slurm"
-        elif state.drained or not state.answers:
+        elif state.drained or not state.answers or state.takes_no_job or state.restarts:
             left[name] = state.outside
+        elif state.asleep:
+            left[name] = "switched off by Slurm until a job wants it"
         elif state.busy:
             left[name] = "busy"
         elif [r for r in state.reservations if r != ours] or (

@@ -355,7 +355,7 @@ def _kept_by(
         return ""
     if node.drained or node.taken_down:
         return "railgauge" if node.ours else "somebody"
-    if not node.answers:
+    if not node.answers or node.takes_no_job or node.restarts:
         return "silence"
     ours = node.reservations and not node.foreign_reservations
     return "railgauge" if ours else "reservation"

@@ -215,7 +215,7 @@ def keep_waiting(run: Run) -> None:
 def _drain_again(run: Run, nodes: Sequence[str]) -> None:
     """Drain these of its nodes that are not, with their former reasons."""
     for node, state in (slurm_nodes.show(nodes) if nodes else {}).items():
-        if not state.drained:
+        if not state.stays_drained:
             slurm_nodes.drain([node], run.reasons.get(node, "to be tested"))
 
 
@@ -558,7 +558,7 @@ def _drain_rejected(run: Run) -> None:
     rejected = {node: why for node, why in run.decided.items() if why}
     states = slurm_nodes.show(rejected) if rejected else {}
     for node, why in rejected.items():
-        if not states[node].drained:
+        if not states[node].stays_drained:
             slurm_nodes.drain([node], why)
 
 

@@ -84,6 +84,27 @@ def delta(before: Counts, after: Counts) -> Delta:
     )
 
 
+#: The bits of InfiniBand's narrow counters, which stop at their largest value (Linux,
+#: drivers/infiniband/core/sysfs.c).
+_BITS = {
+    **dict.fromkeys(("local_link_integrity_errors", "excessive_buffer_overrun_errors"), 4),
+    **dict.fromkeys(("link_error_recovery", "link_downed"), 8),
+    **dict.fromkeys(("port_xmit_constraint_errors", "port_rcv_constraint_errors"), 8),
+    **dict.fromkeys(("symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors"), 16),
+    **dict.fromkeys(("port_rcv_switch_relay_errors", "port_xmit_discards", "VL15_dropped"), 16),
+}
+_NARROW = re.compile(r"rdma/[^/]+/[0-9]+/counters/(\w+)")
+
+
+def _full(counts: Counts) -> list[str]:
+    """The counters that are at their largest value, and count nothing more until they are reset."""
+    return [
+        name
+        for name, count in sorted(counts.items())
+        if (of := _NARROW.fullmatch(name)) and count == (1 << _BITS.get(of[1], 64)) - 1
+    ]
+
+
 def jain(values: Sequence[float]) -> float:
     """Jain's index of fairness (sum x)^2 / (n sum x^2): 1 for equal shares, 1/n for one alone.
 
@@ -186,13 +207,14 @@ def ethtool_counts(text: str) -> dict[str, int]:
 
 
 #: What counts bytes, by the name of what carried them, with the bytes of one count: interfaces,
-#: RDMA ports (port counters, or a driver's own where there are none: bnxt_re and efa, irdma), and
-#: RDMA as an interface of mlx5 counts it, which is all of it where two ports are one device (RoCE
-#: LAG).
+#: RDMA ports (port counters, or a driver's own where there are none: bnxt_re and efa, irdma,
+#: ionic), and RDMA as an interface of mlx5 counts it, which is all of it where two ports are one
+#: device (RoCE LAG).
 _BYTE_COUNTERS = (
     (re.compile(r"net/(?P<of>[^/]+)/(?P<way>rx|tx)_bytes"), 1),
     (re.compile(r"(?P<of>rdma/.+)/hw_counters/(?P<way>rx|tx)_bytes"), 1),
     (re.compile(r"(?P<of>rdma/.+)/hw_counters/ip4(?P<way>In|Out)Octets"), 1),
+    (re.compile(r"(?P<of>rdma/.+)/hw_counters/(?P<way>rx|tx)_rdma_ucast_bytes"), 1),
     (re.compile(r"(?P<of>rdma/.+)/counters/port_(?P<way>rcv|xmit)_data"), RDMA_WORD_BYTES),
     (re.compile(r"(?P<of>ethtool/[^/]+)/(?P<way>rx|tx)_vport_rdma_unicast_bytes"), 1),
 )
@@ -576,6 +598,11 @@ class Watch:
                 budget
                 for budget in self._budgets
                 if not any(re.fullmatch(budget, name) for name in self._before)
+            ],
+            "full": [
+                name
+                for name in _full(after)
+                if any(re.fullmatch(budget, name) for budget in self._budgets)
             ],
             "gone": changes.gone,
             "new": changes.new,

@@ -329,7 +329,7 @@ def _keep_out(
         state = nodes.get(name)
         if state is None:
             yield HoldOutcome(name, "alarm", why="Slurm knows no such node")
-        elif state.drained and not state.returns_by_itself:
+        elif state.stays_drained:
             yield HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
         elif state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
             # A gate run has it, or its administrators.
@@ -340,10 +340,7 @@ def _keep_out(
             holds.append({"node": name, "at": now, "why": reason})
             if act:
                 _write_holds(store, holds)
-                if state.returns_by_itself:
-                    slurm_nodes.drain_restarted(name, reason)
-                else:
-                    slurm_nodes.drain([name], reason)
+                slurm_nodes.drain([name], reason)
             if state.taken_down and not state.returns_by_itself:
                 # It may come back by itself, and then stays out, for whoever took it down.
                 yield HoldOutcome(name, "alarm", why=f"{state.outside}, who resumes it")

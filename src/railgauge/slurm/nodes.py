@@ -53,7 +53,7 @@ _SLURMS_SHORTAGE = re.compile(
 _AND = " : "
 
 #: How a reason ends, who gave it and when; what a second line of it holds stands behind that.
-_GIVEN_BY = re.compile(r" \[([^\s\[\]@]+)@([0-9T:-]+)\]")
+_GIVEN_BY = re.compile(r" \[([^\s\[\]]+)@([0-9T:-]+|Unknown)\]")
 #: What a node's line may have behind a reason and a comment (slurm_sprint_node_table, node_info.c).
 _BEHIND = re.compile(
     r" (?:Comment|Extra|ReservationName|InstanceId|InstanceType|TLSCert\w+|Topology|Parameters)="
@@ -126,10 +126,10 @@ class SlurmNode:
 
     @property
     def takes_no_job(self) -> bool:
-        """Whether Slurm starts no job on it whatever its drain: it `restarts`, or has registered
-        with less than slurm.conf says.
+        """Whether Slurm starts no job on it, and will not where it is resumed: it is switched off,
+        or has registered with less than slurm.conf says.
         """
-        return self.restarts or "INVALID_REG" in self.flags
+        return bool(self.flags & {"POWER_DOWN", "POWERING_DOWN", "INVALID_REG", "FUTURE"})
 
     @property
     def returns_by_itself(self) -> bool:
@@ -137,9 +137,14 @@ class SlurmNode:
         registers Slurm makes its next state of it, and takes away a drain that has one
         (validate_node_specs, node_mgr.c).
         """
-        if "REBOOT_ISSUED" not in self.flags or self.next_state.startswith("DOWN"):
+        rebooted = bool(self.flags & {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
+        if not rebooted or self.next_state.startswith("DOWN"):
             return False
-        return bool(self.next_state) or not self.drained
+        return bool(self.next_state) or ("REBOOT_ISSUED" in self.flags and not self.drained)
+
+    @property
+    def stays_drained(self) -> bool:
+        return self.drained and not self.returns_by_itself
 
     @property
     def given_up(self) -> bool:
@@ -171,7 +176,7 @@ class SlurmNode:
             return f"drained by {self.by or 'somebody'}: {self.reason}"
         if not self.answers:
             return ": ".join(filter(None, [f"does not answer Slurm ({self.state})", self.reason]))
-        if self.takes_no_job or "FUTURE" in self.flags:
+        if self.takes_no_job or self.restarts:
             return ": ".join(filter(None, [f"taking no job now ({self.state})", self.reason]))
         if self.reservations:
             return f"in reservation {' '.join(self.reservations)}"
@@ -373,11 +378,20 @@ def drain(names: Iterable[str], reason: str) -> None:
     """Let no new job start on these nodes; running ones go on. `reason` follows OURS.
 
     A node that somebody else has drained, or set down, stays theirs, with their reason and name.
+    From one that `returns_by_itself` Slurm would take the drain away again. It forgets the reboot,
+    and what was to be after it, where the node is resumed first; of one whose slurmd is not up no
+    job starts in between.
     """
     words = _shortened(OURS + " ".join(reason.split()))
     by_reason: dict[str, list[str]] = {}
-    for name, node in _named(names).items():
-        if node.ours or not node.drained:
+    known = _named(names)
+    restarted = [name for name, node in known.items() if node.returns_by_itself]
+    for hosts in _lists(restarted) if restarted else ():
+        client.output("scontrol", "update", f"nodename={hosts}", "state=resume")
+    for name, node in known.items():
+        if name in restarted:
+            by_reason.setdefault(words, []).append(name)
+        elif node.ours or not node.drained:
             # A node that is down may come back by itself.
             theirs = f"{node.reason} (set by {node.by or 'somebody'})"
             by_reason.setdefault(theirs if node.taken_down else words, []).append(name)
@@ -385,16 +399,6 @@ def drain(names: Iterable[str], reason: str) -> None:
         for hosts in _lists(members):
             chosen = f"nodename={hosts}"
             client.output("scontrol", "update", chosen, "state=drain", f"reason={why}")
-
-
-def drain_restarted(name: str, reason: str) -> None:
-    """Drain a node that has been restarted and has not registered yet (`returns_by_itself`).
-
-    Slurm would take the drain away again; it forgets the reboot, and what was to be after it, where
-    the node is resumed first. No job starts there in between: its slurmd is not up.
-    """
-    client.output("scontrol", "update", f"nodename={name}", "state=resume")
-    drain([name], reason)
 
 
 def comment(name: str, words: str) -> bool:

@@ -17,8 +17,9 @@ from railgauge.verdict.compare import Case
 #: How many fields a finding names; the others are counted.
 _NAMED = 4
 
-#: So many nodes that all differ in a parameter of the kernel do so on purpose.
-_STARTED_BY, _FEW = "kernel/cmdline/", 3
+#: So many nodes that all have a parameter of the kernel, each with a value of its own, do so on
+#: purpose.
+_STARTED_BY, _FEW = "kernel/cmdline/", 6
 
 #: What stands for a field that a node does not have, while its peers do.
 _ABSENT = "not there"
@@ -112,7 +113,8 @@ def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
         if len(sides) < 2:
             continue
         # A parameter that tells each node from all others is how it was started, whatever its name.
-        if field.startswith(_STARTED_BY) and len(sides) == len(values) >= _FEW:
+        each_its_own = len(sides) == len(values) >= _FEW and _ABSENT not in values.values()
+        if field.startswith(_STARTED_BY) and each_its_own:
             continue
         if len(sides[0]) == len(sides[1]):
             strange = [s for s in sides if not all(by_name[n].as_tested(field) for n in s)]

@@ -274,7 +274,7 @@ STARTED = {
 
 @pytest.mark.parametrize("name", STARTED)
 def test_nodes_may_be_started_each_by_its_own_name(name: str) -> None:
-    nodes = [node(f"n{i}", **{f"kernel/cmdline/{name}": STARTED[name].format(i)}) for i in range(4)]
+    nodes = [node(f"n{i}", **{f"kernel/cmdline/{name}": STARTED[name].format(i)}) for i in range(6)]
     assert odd(*nodes) == []
 
 

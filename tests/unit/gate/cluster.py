@@ -56,20 +56,17 @@ class Slurm:
     def drain(self, names: Any, reason: str, by: str = slurm_nodes.OURS) -> None:
         for name in names:
             node = self.show([name])[name]
-            if by == slurm_nodes.OURS and node.drained and not node.ours:
+            if by == slurm_nodes.OURS and node.returns_by_itself:
+                self.resume([name])
+            elif by == slurm_nodes.OURS and node.drained and not node.ours:
                 continue
             self.flags[name] |= {"DRAIN"}
             self.reason[name] = (by + reason, "root", "2026-11-21T10:00:00")
             self.at_each()
 
-    def drain_restarted(self, name: str, reason: str) -> None:
-        self.flags[name] = {"IDLE"}
-        self.next_state.pop(name, None)
-        self.drain([name], reason)
-
     def register(self, name: str) -> None:
         """Its slurmd has come back from a reboot (validate_node_specs, node_mgr.c)."""
-        if "REBOOT_ISSUED" in self.flags[name]:
+        if self.flags[name] & {"REBOOT_ISSUED", "REBOOT_REQUESTED"}:
             after = self.next_state.pop(name, "")
             base = "DOWN" if after.startswith("DOWN") else "IDLE"
             kept = set() if after else self.flags[name] & {"DRAIN"}
@@ -80,7 +77,9 @@ class Slurm:
 
     def resume(self, names: Any) -> None:
         for name in names:
-            self.flags[name] -= {"DRAIN"}
+            rebooted = self.flags[name] & {"REBOOT_ISSUED", "REBOOT_REQUESTED"}
+            self.flags[name] -= {"DRAIN", *rebooted, *({"DOWN"} if rebooted else ())}
+            self.next_state.pop(name, None)
             self.reason[name] = ("", "", "")
             self.at_each()
 

@@ -557,6 +557,29 @@ def test_a_node_that_went_down_meanwhile_is_not_back_in_service(
     assert "not in service: does not answer Slurm" in last and ended.kept_out == ["n1"]
 
 
+@pytest.mark.parametrize("flag", ["REBOOT_ISSUED", "REBOOT_REQUESTED"])
+def test_a_rejected_node_stays_out_after_scontrol_reboot(
+    area: Path, nodes: Slurm, tests: Campaigns, flag: str
+) -> None:
+    """An administrator restarts it in the middle of its test, to be in service then."""
+    tests.bad, done = {"n1"}, []
+    held(nodes, "n1")
+
+    def restart() -> None:
+        if tests.made and not done and not nodes.show(["n1"])["n1"].drained:
+            done.append(1)
+            nodes.flags["n1"] |= {"DRAIN", flag}
+            nodes.next_state["n1"] = "RESUME"
+            nodes.reason["n1"] = ("Reboot ASAP : reboot issued", "root", "2026-11-26T10:00:00")
+
+    nodes.at_each = restart
+    gate("run", "--act", "--nodes", "n1")
+    assert done
+    nodes.register("n1")
+    node = nodes.show(["n1"])["n1"]
+    assert node.drained and node.ours and not node.in_service
+
+
 # ---- other users' jobs ----
 
 
@@ -572,7 +595,7 @@ def test_a_held_node_on_which_somebodys_job_still_runs_is_not_tested(
     barred = run.candidates("lab", None).barred
     assert barred == {"n1": "held, but a job is suspended there"}
     nodes.suspended = set()
-    for flag in ("REBOOT_REQUESTED", "POWERING_DOWN", "INVALID_REG"):
+    for flag in ("POWER_DOWN", "POWERING_DOWN", "INVALID_REG"):
         nodes.flags["n1"] = {"IDLE", "DRAIN", flag}
         assert "takes no job now" in run.candidates("lab", None).barred["n1"]
     nodes.flags["n1"] = {"ALLOCATED", "DRAIN"}

@@ -514,6 +514,26 @@ def test_a_job_that_does_not_end_keeps_the_update_from_beginning(
     assert not (tmp_path / "begun").exists() and "n1" not in nodes.open()
 
 
+@pytest.mark.parametrize("flag", ["REBOOT_ISSUED", "REBOOT_REQUESTED"])
+def test_an_update_that_ends_with_scontrol_reboot_is_tested_before_it_is_open(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    real = update.wait
+
+    def wait(one: Any, say: Any) -> Any:
+        ended = real(one, say)
+        for node in one.batch:
+            nodes.flags[node] |= {flag}
+            nodes.next_state[node] = "RESUME"
+        return ended
+
+    monkeypatch.setattr(update, "wait", wait)
+    roll.go_on(begin(["n1"], "true"), [], lambda _: None)
+    assert good.made
+    nodes.register("n1")
+    assert nodes.show(["n1"])["n1"].in_service
+
+
 def test_a_node_that_somebody_takes_before_its_batch_is_not_updated(
     area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
 ) -> None:

@@ -597,3 +597,30 @@ def test_sampler_leaves_files_for_the_test(tmp_path: Path, monkeypatch: pytest.M
     sampler.start()
     note = "not sampled, more than 2 counters: net/eth0, net/bond0"
     assert sampler.stop()["notes"] == [note]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "full"),
+    [
+        ("symbol_error", 65535, True),
+        ("symbol_error", 65534, False),
+        ("link_downed", 255, True),
+        ("local_link_integrity_errors", 15, True),
+        # of 64 bits, and one that no budget names
+        ("port_rcv_packets", 65535, False),
+        ("VL15_dropped", 65535, False),
+    ],
+)
+def test_a_counter_that_can_count_no_more_is_told(
+    tmp_path: Path, name: str, value: int, full: bool
+) -> None:
+    write(tmp_path, {f"class/infiniband/mlx5_0/ports/1/counters/{name}": f"{value}\n"})
+    budgets = ["rdma/mlx5_0/1/counters/(symbol_error|link_downed|local_.*|port_rcv_packets)"]
+    watch = Watch(root=str(tmp_path), budgets=budgets)
+    watch.start()
+    assert watch.stop()["full"] == ([f"rdma/mlx5_0/1/counters/{name}"] if full else [])
+
+
+def test_bytes_of_rdma_by_ionic_are_known() -> None:
+    counts = {"rdma/ionic_0/1/hw_counters/rx_rdma_ucast_bytes": 7}
+    assert counters.byte_counts(counts) == {"rdma/ionic_0/1": {"rx": 7}}

@@ -124,7 +124,8 @@ def test_a_reason_of_several_lines_is_read_whole() -> None:
         ("DOWN+REBOOT_ISSUED", "", True),
         ("DOWN+DRAIN+REBOOT_ISSUED", "", False),
         ("DOWN+REBOOT_ISSUED", "DOWN", False),
-        ("IDLE+DRAIN+REBOOT_REQUESTED", "RESUME", False),
+        ("IDLE+DRAIN+REBOOT_REQUESTED", "RESUME", True),
+        ("MIXED+DRAIN+REBOOT_REQUESTED", "", False),
         ("DOWN+DRAIN", "", False),
     ],
 )
@@ -136,23 +137,38 @@ def test_whether_a_node_comes_back_from_its_reboot_in_service(
     assert node["n1"].returns_by_itself is returns
 
 
+@pytest.mark.parametrize(
+    ("state", "commands"),
+    [
+        ("DOWN+DRAIN+REBOOT_ISSUED NextState=RESUME", ["resume", "drain"]),
+        ("DOWN+REBOOT_ISSUED", ["resume", "drain"]),
+        ("IDLE+DRAIN+REBOOT_REQUESTED NextState=UNDRAIN", ["resume", "drain"]),
+        ("DOWN+DRAIN+REBOOT_ISSUED", []),
+        ("DOWN+DRAIN+REBOOT_ISSUED NextState=DOWN", []),
+    ],
+)
 def test_a_restarted_node_is_drained_so_that_slurm_leaves_it_drained(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, state: str, commands: list[str]
 ) -> None:
     changes: list[str] = []
 
     def ask(*command: str, limit_s: float = 30) -> str:
         if command[1] == "show":
-            return OPEN if command[2] == "node" else ""
+            line = f"NodeName=n3 State={state} Reason=BIOS [bob@2026-11-26T10:00:00]\n"
+            return line if command[2] == "node" else ""
         changes.append(" ".join(command[2:]))
         return ""
 
     monkeypatch.setattr(client, "output", ask)
-    slurm_nodes.drain_restarted("n3", "firmware changed")
-    assert changes == [
-        "nodename=n3 state=resume",
-        "nodename=n3 state=drain reason=railgauge: firmware changed",
-    ]
+    slurm_nodes.drain(["n3"], "firmware changed")
+    words = {"resume": "", "drain": " reason=railgauge: firmware changed"}
+    assert changes == [f"nodename=n3 state={c}{words[c]}" for c in commands]
+
+
+def test_who_gave_a_reason_may_have_a_name_with_a_domain() -> None:
+    line = ALICES.replace("alice@", "alice@corp.example.com@")
+    node = slurm_nodes.parse(line)["n1"]
+    assert (node.reason, node.by) == ("bad fan", "alice@corp.example.com")
 
 
 def test_a_node_that_registered_wrongly_keeps_no_other_from_being_resumed(

@@ -71,10 +71,12 @@ def _switch(chassis: Any) -> str:
 def _port(port: Any) -> str:
     if not isinstance(port, dict):
         return ""
-    name = port.get("id")
+    name, description = port.get("id"), port.get("descr")
     if isinstance(name, dict) and name.get("type") in _NAMES and _value(name):
-        return _value(name)
-    description = port.get("descr")
+        # Some switches have a number for a port's own id, which no label shows.
+        is_number = name["type"] == "local" and _value(name).isdecimal()
+        if not (is_number and isinstance(description, str) and _printable(description)):
+            return _value(name)
     return _printable(description) if isinstance(description, str) else _value(name)
 
 

@@ -106,7 +106,7 @@ def slurm_partition(access: object) -> str | None:
 
 
 #: As the kernel writes the rate of a port (drivers/infiniband/core/sysfs.c).
-_RATE = re.compile(r"([0-9.]+) Gb/sec \([0-9]+X [A-Z]+\)")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) Gb/sec \([0-9]+X [A-Z]+\)")
 
 
 def rates(system: System, partition: Partition) -> list[Line]:

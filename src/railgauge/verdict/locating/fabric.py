@@ -143,28 +143,39 @@ def of_rails(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gather
         if not low.event and low not in explained and evidence.crosses(low) is not None
     ]
     nodes: dict[tuple[str, str], set[str]] = {}
+    by_rail: dict[str, list[Low]] = {}
     for low in lows:
-        for end in (low.a, low.b):
-            if end.rail is not None:
-                nodes.setdefault((evidence.leaves[end], end.rail), set()).add(end.node)
+        if low.a.rail is not None and low.a.rail == low.b.rail:
+            by_rail.setdefault(low.a.rail, []).append(low)
+            for end in (low.a, low.b):
+                nodes.setdefault((evidence.leaves[end], low.a.rail), set()).add(end.node)
     often = {at for at, of_rail in nodes.items() if len(of_rail) >= _LEAST_NODES}
     rails: dict[str, set[str | None]] = {}
     for end, leaf in evidence.leaves.items() if often else ():
         rails.setdefault(leaf, set()).add(end.rail)
     often = {(leaf, r) for leaf, r in often if len(rails[leaf]) > 1 and not _is_low(evidence, leaf)}
-    if not often:
-        return []
-    by_rail = _by_rail(evidence)
-    ends: dict[str, list[End]] = {}
-    for end, name in by_rail.leaves.items():
-        ends.setdefault(name, []).append(end)
-    found = []
-    for name in sorted((_of_rail(leaf, rail) for leaf, rail in often), key=natural):
-        gathering = _whole_at(by_rail, name, lows, len(ends[name]))
-        if gathering is not None and gathering.name == name:
-            found.append(dataclasses.replace(gathering, ends=tuple(ends[name])))
-            lows = [low for low in lows if low not in set(gathering.lows)]
-    return found
+    bar = scoring.bar(sum(map(len, rails.values())))
+    found: dict[str, Gathering] = {}
+    for rail, view in _by_rail(evidence, {rail for _, rail in often}).items():
+        ends: dict[str, list[End]] = {}
+        for end, leaf in view.leaves.items():
+            ends.setdefault(leaf, []).append(end)
+        for leaf in sorted((leaf for leaf, of_rail in often if of_rail == rail), key=natural):
+            gathering = _whole_at(view, leaf, by_rail[rail], len(ends[leaf]))
+            if gathering is not None:
+                used = {leaf} if gathering.name == leaf else _leaves_of(view, gathering.lows)
+                name = f"{gathering.name} rail {rail}"
+                found[name] = dataclasses.replace(
+                    gathering,
+                    name=name,
+                    confirmed=gathering.confirmed and gathering.score >= bar,
+                    ends=tuple(end for one in sorted(used, key=natural) for end in ends[one]),
+                )
+    return list(found.values())
+
+
+def _leaves_of(view: Evidence, lows: Sequence[Low]) -> set[str]:
+    return {leaf for low in lows for leaf in _leaves(view, low)}
 
 
 def _is_low(evidence: Evidence, leaf: str) -> bool:
@@ -172,26 +183,31 @@ def _is_low(evidence: Evidence, leaf: str) -> bool:
     return tally.low >= _MOST_RESULTS * tally.all
 
 
-def _of_rail(leaf: str, rail: str | None) -> str:
-    return f"{leaf} rail {rail}"
-
-
-def _by_rail(evidence: Evidence) -> Evidence:
-    """The same evidence where each rail has leaves of its own."""
-    view = copy.copy(evidence)
-    view.leaves = {end: _of_rail(leaf, end.rail) for end, leaf in evidence.leaves.items()}
-    view.across, view.within = {}, {}
-    low = {low.number for low in evidence.lows if not low.event}
-    for number, o in enumerate(evidence.observations):
-        crosses = view.crosses(o)
-        if crosses is None:
+def _by_rail(evidence: Evidence, rails: Collection[str]) -> dict[str, Evidence]:
+    """The same evidence of each of these rails alone, between ends of it."""
+    views = {}
+    for rail in sorted(rails, key=natural):
+        view = views[rail] = copy.copy(evidence)
+        view.leaves = {end: leaf for end, leaf in evidence.leaves.items() if end.rail == rail}
+        view.across, view.within = {}, {}
+        # The switches' counters are of all rails.
+        view.uplink_events, view.uplink_bytes, view.uplink_flows = {}, {}, {}
+    low = {low.number for low in evidence.lows if not low.event} if views else set()
+    for number, (a, b, *_) in enumerate(evidence.observations if views else ()):
+        if a.rail != b.rail or a.rail not in views:
             continue
-        tallies = view.across if crosses else view.within
-        for leaf in {view.leaves[o.a], view.leaves[o.b]}:
-            tally = tallies.setdefault(leaf, Tally())
+        view = views[a.rail]
+        leaf_a, leaf_b = view.leaves.get(a), view.leaves.get(b)
+        if leaf_a is None or leaf_b is None:
+            continue
+        tallies = view.across if leaf_a != leaf_b else view.within
+        for leaf in {leaf_a, leaf_b}:
+            tally = tallies.get(leaf)
+            if tally is None:
+                tally = tallies[leaf] = Tally()
             tally.all += 1
             tally.low += number in low
-    return view
+    return views
 
 
 def gatherings(evidence: Evidence, explained: Collection[Low] = ()) -> list[Gathering]:

@@ -77,6 +77,44 @@ def test_the_leaf_of_one_rail_is_named_and_no_device_of_it(
         assert {end.rail for end in suspect.ends} == {"mlx5_1"} and len(suspect.ends) == at_leaf
 
 
+@pytest.mark.parametrize(
+    "bad", [{(2, 0), (2, 1)}, {(2, 1), (3, 0)}, {(2, 1), (3, 1)}, {(0, 0), (1, 1), (2, 2)}], ids=str
+)
+@pytest.mark.parametrize("loss", [0.1, 1.0])
+def test_several_leaves_of_rails_are_each_named(bad: set[tuple[int, int]], loss: float) -> None:
+    """Of one set, and of two; of one rail, and of two."""
+
+    def is_bad(a: int, b: int, rail: int) -> bool:
+        return any((node // 8, rail) in bad for node in (a, b))
+
+    for seed in range(3):
+        found = of_rails(seed, 8, is_bad, loss)
+        assert {(s.name, s.confirmed) for s in found.suspects} == {
+            (f"l{leaf} rail {RAILS[rail]}", True) for leaf, rail in bad
+        }
+        assert not found.failing_nodes
+
+
+def test_a_bad_device_beside_the_leaf_of_another_rail_is_named_too() -> None:
+    def is_bad(a: int, b: int, rail: int) -> bool:
+        return (rail == 1 and 2 in (a // 8, b // 8)) or (rail == 0 and 31 in (a, b))
+
+    for seed in range(3):
+        found = of_rails(seed, 8, is_bad, 0.1)
+        assert {(s.name, s.confirmed) for s in found.suspects} == {
+            ("l2 rail mlx5_1", True),
+            ("n31:mlx5_0", True),
+        }
+
+
+def test_of_two_sets_of_leaves_the_way_between_is_named_and_no_node() -> None:
+    for seed in range(3):
+        found = of_rails(seed, 16, lambda a, b, r: r == 1 and a // 16 != b // 16, 0.1)
+        (suspect,) = found.suspects
+        assert (suspect.kind, suspect.name) == ("uplink", "l0-l1 rail mlx5_1")
+        assert not suspect.confirmed and not found.failing_nodes
+
+
 @pytest.mark.parametrize("at_leaf", [4, 8])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_bad_devices_of_one_rail_at_one_leaf_are_named_and_not_the_leaf(
