@@ -359,7 +359,7 @@ def idle(
         elif state.drained or not state.answers or state.takes_no_job or state.restarts:
             left[name] = state.outside
         elif state.asleep:
-            left[name] = "switched off by Slurm until a job wants it"
+            left[name] = slurm_nodes.ASLEEP
         elif state.busy:
             left[name] = "busy"
         elif [r for r in state.reservations if r != ours] or (

@@ -133,7 +133,7 @@ def _why_left_alone(state: SlurmNode | None, due_in_s: float) -> str:
     if state.busy:
         return "has jobs"
     if state.asleep:
-        return "switched off by Slurm until a job wants it"
+        return slurm_nodes.ASLEEP
     if "PLANNED" in state.flags:
         return "a job is about to start there"
     if due_in_s > 0:

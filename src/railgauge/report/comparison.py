@@ -96,12 +96,17 @@ def lines(compared: Comparison, drift: Sequence[Drift]) -> list[str]:
     ]
 
 
+def _moved_alike(compared: Comparison) -> list[dict[str, Any]]:
+    """What all places of a class lost, or gained."""
+    shifts = (one.shift for one in compared.classes)
+    return [shift for shift in shifts if shift and shift["verdict"] in ("worse", "better")]
+
+
 def _shifts(compared: Comparison) -> list[str]:
     return [
         f"[{_STYLES[shift['verdict']]}]{shift['verdict']}[/]: all {shift['places']} places of "
         f"{escape(shift['class'])}: {_interval(shift['change'], *shift['interval'])}"
-        for shift in (one.shift for one in compared.classes)
-        if shift and shift["verdict"] in ("worse", "better")
+        for shift in _moved_alike(compared)
     ]
 
 
@@ -154,10 +159,9 @@ def answer(compared: Comparison) -> str:
     counted = ", ".join(f"{many} {shown}" for shown, many in counts.items() if many)
     # What all have lost stands in no place of its own.
     alike = "".join(
-        f"all {one.shift['places']} places of {one.name} {one.shift['verdict']} by "
-        f"{abs(one.shift['change']):.1%}; beside that "
-        for one in compared.classes
-        if one.shift and one.shift["verdict"] in ("worse", "better")
+        f"all {shift['places']} places of {shift['class']} {shift['verdict']} by "
+        f"{abs(shift['change']):.1%}; beside that "
+        for shift in _moved_alike(compared)
     )
     text = (
         f"{alike}{counted} of {compared.places.height} places under a condition, against a change "

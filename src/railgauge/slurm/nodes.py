@@ -59,6 +59,12 @@ _BEHIND = re.compile(
     r" (?:Comment|Extra|ReservationName|InstanceId|InstanceType|TLSCert\w+|Topology|Parameters)="
 )
 _COMMENT = re.compile(r" Comment=(.*)$")
+#: What Slurm is about to do with a node, or does.
+_REBOOTED = frozenset({"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
+_SWITCHED_OFF = frozenset({"POWER_DOWN", "POWERING_DOWN"})
+#: Why nothing is asked of one that is `asleep`.
+ASLEEP = "switched off by Slurm until a job wants it"
+
 _FIELD = re.compile(r"(?:^| )(\w+)=(\S*)")
 
 
@@ -121,15 +127,14 @@ class SlurmNode:
     @property
     def restarts(self) -> bool:
         """Whether Slurm restarts it or switches it off, or is about to."""
-        rebooted = {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"}
-        return bool(self.flags & {*rebooted, "POWER_DOWN", "POWERING_DOWN"})
+        return bool(self.flags & (_REBOOTED | _SWITCHED_OFF))
 
     @property
     def takes_no_job(self) -> bool:
         """Whether Slurm starts no job on it, and will not where it is resumed: it is switched off,
         or has registered with less than slurm.conf says.
         """
-        return bool(self.flags & {"POWER_DOWN", "POWERING_DOWN", "INVALID_REG", "FUTURE"})
+        return bool(self.flags & (_SWITCHED_OFF | {"INVALID_REG", "FUTURE"}))
 
     @property
     def returns_by_itself(self) -> bool:
@@ -137,8 +142,7 @@ class SlurmNode:
         registers Slurm makes its next state of it, and takes away a drain that has one
         (validate_node_specs, node_mgr.c).
         """
-        rebooted = bool(self.flags & {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
-        if not rebooted or self.next_state.startswith("DOWN"):
+        if not self.flags & _REBOOTED or self.next_state.startswith("DOWN"):
             return False
         return bool(self.next_state) or ("REBOOT_ISSUED" in self.flags and not self.drained)
 
