@@ -679,7 +679,8 @@ ADVICE = (
     "advice",
     [
         ADVICE,
-        # What a subnet manager tells all ports: NCCL 2.18 to 2.21, 2.23 and later; net_ib.cc and net_ib/common.cc
+        # What a subnet manager tells all ports: NCCL 2.18 to 2.21, 2.23 and later (net_ib.cc,
+        # net_ib/common.cc)
         "NET/IB : mlx5_0:1 Got async event : client reregistration",
         "NET/IB : mlx5_1:1 Got non-fatal async event: client reregistration(17)",
         "NET/IB : mlx5_1:1 Got non-fatal async event: SM change(13)",
