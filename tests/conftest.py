@@ -59,6 +59,17 @@ def take_labs_down() -> None:
             shutil.rmtree(run)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The workers of xdist must name a test alike. The order of a set is not the same where a file
+    of tests was compiled just now and where its bytecode was read.
+    """
+    for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+        if isinstance(value, (set, frozenset)) and str(value) in item.name:
+            raise pytest.UsageError(
+                f"{item.nodeid}: is named by a set, whose order changes; give a list or a tuple"
+            )
+
+
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
 LONGEST = (
     *("test_vm", "test_accept", "test_rehearsal", "test_gate", "test_before_after", "test_leaves"),

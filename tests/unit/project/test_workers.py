@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,3 +88,28 @@ def test_the_labs_of_this_run_and_of_runs_that_are_gone_are_taken_down(
     of_workers = [labs / run / "gw0" for run in (str(os.getpid()), gone)]
     assert sorted(ended) == sorted([*of_workers, tmp_path / "second"])
     assert [folder.name for folder in labs.iterdir()] == [other]
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "refused"),
+    [
+        ({(0, 0), (1, 1)}, "test_a[{name}]", True),
+        (frozenset({"n1"}), "test_a[{name}]", True),
+        ({"n1", "n2"}, "test_a[bad0]", False),
+        ([(0, 0), (1, 1)], "test_a[{name}]", False),
+    ],
+    ids=["set", "frozenset", "set, named by pytest", "list"],
+)
+def test_no_test_is_named_by_a_set_whose_order_differs_between_workers(
+    value: object, name: str, refused: bool
+) -> None:
+    item: Any = SimpleNamespace(
+        callspec=SimpleNamespace(params={"bad": value}),
+        name=name.format(name=value),
+        nodeid=f"tests/test_a.py::{name}",
+    )
+    with contextlib.ExitStack() as stack:
+        if refused:
+            stack.enter_context(pytest.raises(pytest.UsageError, match="named by a set"))
+        conftest.pytest_itemcollected(item)
+    conftest.pytest_itemcollected(SimpleNamespace(name="test_a"))  # type: ignore[arg-type]

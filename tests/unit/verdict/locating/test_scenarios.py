@@ -78,10 +78,10 @@ def test_the_leaf_of_one_rail_is_named_and_no_device_of_it(
 
 
 @pytest.mark.parametrize(
-    "bad", [{(2, 0), (2, 1)}, {(2, 1), (3, 0)}, {(2, 1), (3, 1)}, {(0, 0), (1, 1), (2, 2)}], ids=str
+    "bad", [[(2, 0), (2, 1)], [(2, 1), (3, 0)], [(2, 1), (3, 1)], [(0, 0), (1, 1), (2, 2)]], ids=str
 )
 @pytest.mark.parametrize("loss", [0.1, 1.0])
-def test_several_leaves_of_rails_are_each_named(bad: set[tuple[int, int]], loss: float) -> None:
+def test_several_leaves_of_rails_are_each_named(bad: list[tuple[int, int]], loss: float) -> None:
     """Of one set, and of two; of one rail, and of two."""
 
     def is_bad(a: int, b: int, rail: int) -> bool:
