@@ -9,15 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.atomic import write_json
-from railgauge.campaign.folder import (
-    COMPARE_VARIABLE,
-    RESULT_FILE,
-    Campaign,
-    Gate,
-    Requested,
-    Scope,
-    Session,
-)
+from railgauge.campaign import variables
+from railgauge.campaign.folder import RESULT_FILE, Campaign, Gate, Requested, Scope, Session
 from railgauge.model import record
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
@@ -116,7 +109,7 @@ def leave(
         system,
         gate,
         Scope({"ns": nodes}, {}),
-        Requested([], {COMPARE_VARIABLE: compare}, {}),
+        Requested([], {variables.COMPARE: compare}, {}),
         state="finished",
         started="2026-11-01T00:00:00+00:00",
         finished="2026-11-01T00:10:00+00:00",

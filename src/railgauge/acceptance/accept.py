@@ -10,21 +10,18 @@ import hashlib
 import os
 import shutil
 import socket
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from railgauge import hooks, hostlist, paths, systems
-from railgauge.acceptance import session
-from railgauge.acceptance.follow import follow, plain
+from railgauge import hooks, paths, systems
+from railgauge.acceptance import request, session
+from railgauge.acceptance.follow import follow
 from railgauge.atomic import write_json, write_text
 from railgauge.campaign import folder as campaigns
+from railgauge.campaign import variables
 from railgauge.campaign.folder import (
     BEFORE,
-    COMPARE_VARIABLE,
     PLAN,
     REMAINING,
     STANDING,
@@ -36,18 +33,12 @@ from railgauge.campaign.folder import (
     Session,
     State,
 )
-from railgauge.checks import guard, schedule
-from railgauge.checks.cases import NODES_VARIABLE, PLACES_VARIABLE
-from railgauge.checks.queue import IDLE_VARIABLE
-from railgauge.checks.schedule import LOCATE_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE
-from railgauge.checks.uplinks import MODE_VARIABLE
-from railgauge.checks.wan import SERIES_VARIABLE
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import from_reframe
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.hooks import Say
 from railgauge.model import inventory, record, references, shares
-from railgauge.model.record import BrokenRecordError, Listed, Remaining
+from railgauge.model.record import BrokenRecordError, Remaining
 from railgauge.report import page, text
 from railgauge.report.feeds import junit, markdown
 from railgauge.slurm import jobs as slurm_jobs
@@ -68,112 +59,8 @@ VERDICT_VARIABLE = "RAILGAUGE_ON_VERDICT"
 #: How long a session whose `railgauge accept` was killed may take to cancel its jobs and to end.
 _ENDING_S = 60
 
-#: What of the environment says what is measured; a resumed session gets the same.
-_MEASURED_BY = (
-    *("RFM_SYSTEM", NODES_VARIABLE, PLACES_VARIABLE, SERIES_VARIABLE, IDLE_VARIABLE),
-    *(SCHEDULE_VARIABLE, SEED_VARIABLE, LOCATE_VARIABLE, COMPARE_VARIABLE, MODE_VARIABLE),
-    "RAILGAUGE_REFERENCES",
-)
-
-#: How the guard's own words begin: it saw the checks, and refused the session.
-_REFUSED = "run session stopped: reframe error: "
-
 #: How the files of a system's data end.
 _DATA = (".yaml", ".json")
-
-
-def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
-    """What the verdict will be about. RailgaugeError for unknown partitions or nodes."""
-    description = systems.load(system)
-    partitions = [description.partition(partition)] if partition else description.partitions
-    known = {name for p in partitions for name in p.nodes}
-    wanted = known
-    if nodes is not None:
-        try:
-            wanted = set(hostlist.expand(nodes))
-        except ValueError as error:
-            raise RailgaugeError(f"--nodes {nodes}: {error}") from None
-        strangers = sorted(wanted - known)
-        if strangers:
-            raise RailgaugeError(
-                f"--nodes {nodes}: {hostlist.fold(strangers)} not in {system} "
-                f"({hostlist.fold(known)})"
-            )
-    chosen = {p.name: [n for n in p.nodes if n in wanted] for p in partitions}
-    chosen = {name: members for name, members in chosen.items() if members}
-    required = {p.name: list(p.extras.required) for p in partitions if p.name in chosen}
-    absent = {
-        " ".join([missing.node, *missing.devices]): missing.why
-        for p in partitions
-        for missing in p.extras.absent
-    }
-    return Scope(nodes=chosen, required=required, absent=absent)
-
-
-def _variables(chosen: Scope, nodes: str | None) -> dict[str, str | None]:
-    """The environment variables that say what is measured."""
-    wanted = {NODES_VARIABLE: hostlist.fold(n for m in chosen.nodes.values() for n in m)}
-    variables = {**os.environ, **(wanted if nodes else {})}
-    return {name: variables.get(name) for name in _MEASURED_BY}
-
-
-def _environment(
-    folder: Path, variables: Mapping[str, str | None], number: int = 1
-) -> dict[str, str]:
-    """The environment of a ReFrame session of a campaign in `folder`."""
-    environment = {
-        **os.environ,
-        **variables,
-        "PYTHONUNBUFFERED": "1",
-        "RFM_COLORIZE": "no",
-        paths.CAMPAIGN_VARIABLE: str(folder),
-        paths.SESSION_VARIABLE: str(number),
-    }
-    return {name: value for name, value in environment.items() if value is not None}
-
-
-def _mark() -> list[str]:
-    """For ReFrame's own report and history."""
-    happening = rehearsal.scenario()
-    return ["--session-extras", f"simulated={happening}"] if happening else []
-
-
-def _checks() -> list[Path]:
-    """Where the checks are; in a rehearsal those that have stand-ins."""
-    if rehearsal.scenario() is None:
-        return [paths.CHECKS]
-    return [paths.CHECKS / name for name in ("nccl.py", "transfers.py")]
-
-
-def _command(gate: Gate, options: Sequence[str]) -> list[str]:
-    return [
-        *(sys.executable, "-m", "railgauge.acceptance.session"),
-        *(word for path in _checks() for word in ("-c", str(path))),
-        *("--mode", gate, *_mark(), *options),
-    ]
-
-
-def plan(
-    system: str, chosen: Scope, nodes: str | None, gate: Gate, options: Sequence[str]
-) -> tuple[Listed, ...]:
-    """The cases that a campaign would run; nothing is submitted."""
-    _require_schedule(system, chosen)
-    with tempfile.TemporaryDirectory(prefix="railgauge-plan-") as folder:
-        answer = subprocess.run(
-            _command(gate, ["--dry-run", *options]),
-            env={
-                **_environment(Path(folder), _variables(chosen, nodes)),
-                guard.PLAN_ONLY_VARIABLE: "1",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        listed = record.read_list(Path(folder) / PLAN)
-        if listed is None:
-            raise RailgaugeError(_last_error(answer.stdout) or answer.stdout)
-        return listed
 
 
 def run(
@@ -190,23 +77,23 @@ def run(
 ) -> Verdict:
     """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
     it is where that is a gate run or a patrol. `stop` is asked every few seconds why the session is
-    to end, "" while it may go on. With COMPARE_VARIABLE it is compared with that campaign.
+    to end, "" while it may go on. With variables.COMPARE it is compared with that campaign.
 
     Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
     nodes see is unusable.
     """
     _require_configuration(system)
-    _require_schedule(system, chosen)
+    request.require_schedule(system, chosen)
     _require_room()
     slurm_jobs.require_answer()
     _require_ready(system, chosen, options, say)
     requested = Requested(
         options=list(options),
-        environment=_variables(chosen, nodes),
+        environment=request.measured_by(chosen, nodes),
         judged_by=judged_by(system),
     )
     chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
-    rates = _rates_of(requested.environment.get(COMPARE_VARIABLE))
+    rates = _rates_of(requested.environment.get(variables.COMPARE))
     campaign = Campaign.create(system, gate, chosen, command, requested, owner)
     if rates is not None:
         write_json(campaign.folder / BEFORE, rates)
@@ -300,16 +187,6 @@ def _require_configuration(system: str) -> None:
     shares.of_every_system()
     expected.load(system)
     inventory.fabric_of(system)
-
-
-def _require_schedule(system: str, chosen: Scope) -> None:
-    """RailgaugeError where a partition cannot be measured by the schedule that is asked for."""
-    description = systems.load(system)
-    problem = schedule.first_problem(
-        description.partition(name).of_nodes(members) for name, members in chosen.nodes.items()
-    )
-    if problem is not None:
-        raise problem
 
 
 def _require_owner(campaign: Campaign, owner: str | None) -> None:
@@ -449,12 +326,12 @@ def _session(
     number = campaign.sessions
     folder = campaign.session_folder(number)
     environment = {
-        **_environment(campaign.folder, campaign.requested.environment, number),
+        **request.environment(campaign.folder, campaign.requested.environment, number),
         session.PARENT_VARIABLE: str(os.getpid()),
     }
     try:
         code, interrupted = follow(
-            _command(campaign.gate, ["-r", *campaign.requested.options]),
+            request.command(campaign.gate, ["-r", *campaign.requested.options]),
             environment,
             folder / "reframe.out",
             say,
@@ -467,7 +344,7 @@ def _session(
         for job in slurm_jobs.cancel_jobs_of(campaign.id):
             say(f"cancelled job {job}, which the session had left")
     output = (folder / "reframe.out").read_text(errors="replace")
-    campaign.session = Session(code, _last_error(output), interrupted)
+    campaign.session = Session(code, request.last_error(output), interrupted)
     if not interrupted:
         _require_begun(campaign, output)
     if NOT_AVAILABLE in output:
@@ -481,7 +358,7 @@ def _require_begun(campaign: Campaign, output: str) -> None:
     refuses, or an option that it does not know, nothing follows for any node. No campaign is left.
     """
     assert campaign.session is not None
-    begun = (campaign.folder / PLAN).exists() or _REFUSED in output
+    begun = (campaign.folder / PLAN).exists() or request.REFUSED in output
     if begun or campaign.session.exit_code <= 0:
         return
     last = [line for line in output.splitlines() if line.strip()][-1:]
@@ -565,10 +442,3 @@ def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say)
     # Of a filter only ReFrame knows whether it leaves MPI in.
     with_mpi = () if any(word.startswith(_FILTERS) for word in options) else chosen.nodes
     ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi)
-
-
-def _last_error(output: str) -> str:
-    lines = [plain(line) for line in output.splitlines()]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    readable = [line for line in errors if not line.startswith("Traceback")]
-    return readable[-1].removeprefix(_REFUSED) if readable else ""

@@ -15,11 +15,11 @@ from typing import Any
 from railgauge import children, terminal
 from railgauge.acceptance.progress import Finished, Progress, finished
 from railgauge.campaign.folder import PLAN
-from railgauge.checks import queue
 from railgauge.errors import EnvironmentProblem
 from railgauge.hooks import Say
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned
+from railgauge.slurm.waiting import WAITING
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -186,7 +186,7 @@ def follow(
                     if "start processing checks" in line:
                         watchdog.cases = progress.cases = _plan(log.with_name(PLAN))
                         watchdog.restart()
-                    if line.startswith(queue.WAITING):
+                    if line.startswith(WAITING):
                         say(line.rstrip())
                     if (one := finished(line)) is not None:
                         progress.heard(one)

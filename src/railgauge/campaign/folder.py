@@ -43,6 +43,7 @@ import pydantic
 
 from railgauge import __version__, paths
 from railgauge.atomic import write_json
+from railgauge.campaign import variables
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.systems import rehearsal
 
@@ -66,8 +67,6 @@ ENDED = "ended"
 BEFORE = "before.json"
 #: Once this file has something in it, a sweep that runs ends before its end.
 ENOUGH = "enough"
-#: The campaign that this one is compared with at its end, an id or a path.
-COMPARE_VARIABLE = "RAILGAUGE_COMPARE"
 #: What a resumed session is to run.
 REMAINING = "remaining.json"
 
@@ -196,7 +195,7 @@ class Campaign:
     @property
     def compared_with(self) -> str | None:
         """The campaign, an id or a path, that it is compared with at its end."""
-        return self.requested.environment.get(COMPARE_VARIABLE)
+        return self.requested.environment.get(variables.COMPARE)
 
     @property
     def sessions(self) -> int:

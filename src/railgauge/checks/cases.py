@@ -19,10 +19,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar, overload
 
-import reframe.core.runtime as rt
-from reframe.core.exceptions import ReframeFatalError
-
 from railgauge import hostlist, systems
+from railgauge.campaign import variables
 from railgauge.model.references import Condition
 from railgauge.systems import HostState, Partition, Tcp
 from railgauge.systems.nccl import Transport
@@ -478,22 +476,14 @@ class Cases(Generic[AnyCase]):
         return None
 
 
-#: The variable with the nodes of a session, as a host list: `railgauge accept --nodes`.
-NODES_VARIABLE = "RAILGAUGE_NODES"
-
-
 def chosen_nodes(nodes: tuple[str, ...]) -> tuple[str, ...]:
     """The nodes of a partition that this session is about."""
-    wanted = os.environ.get(NODES_VARIABLE)
+    wanted = os.environ.get(variables.NODES)
     return tuple(n for n in nodes if n in _expanded(wanted)) if wanted else nodes
 
 
-#: The variable with a regular expression for the places of a session: `railgauge accept --places`.
-PLACES_VARIABLE = "RAILGAUGE_PLACES"
-
-
 def _chosen_places(places: tuple[AnyCase, ...]) -> tuple[AnyCase, ...]:
-    wanted = os.environ.get(PLACES_VARIABLE)
+    wanted = os.environ.get(variables.PLACES)
     return tuple(p for p in places if re.search(wanted, p.place)) if wanted else places
 
 
@@ -515,6 +505,10 @@ def groups(partition: Partition) -> list[tuple[str, ...]]:
 
 
 def _session_partitions() -> Sequence[Partition]:
+    # ReFrame takes its time to load, and who lists what a session would measure is none.
+    import reframe.core.runtime as rt
+    from reframe.core.exceptions import ReframeFatalError
+
     try:
         system = rt.runtime().system.name
     except ReframeFatalError:

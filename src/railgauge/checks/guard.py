@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reframe.core import fields, runtime, variables
+from reframe.core import fields, runtime
+from reframe.core import variables as reframe_variables
 from reframe.core.exceptions import ReframeError, what
 from reframe.core.schedulers import slurm as slurm_scheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler
@@ -24,6 +25,7 @@ from reframe.frontend.executors.policies import AsynchronousExecutionPolicy
 
 import reframe
 from railgauge import paths
+from railgauge.campaign import variables
 from railgauge.campaign.folder import ENDED, RESULT_FILE
 from railgauge.checks import plan, queue, schedule
 from railgauge.cluster import ready
@@ -37,9 +39,6 @@ _PINNED = "4.10.4"
 
 #: Every partition gives a job more time than this.
 _LONG_S = 600
-
-#: The variable with which only a list of the cases is written: no plan of all places, no session.
-PLAN_ONLY_VARIABLE = "RAILGAUGE_PLAN_ONLY"
 
 
 def refuse_weakened_session(runner: Any, cases: Sequence[Any]) -> None:
@@ -332,7 +331,8 @@ def install() -> None:
         )
     # ReFrame walks the stack twice for every test that it makes, to place a warning of a variable
     # that none of ours uses: half of the start of a session with a thousand cases.
-    fields.user_deprecation_warning = variables.user_deprecation_warning = lambda *_, **__: None
+    for module in (fields, reframe_variables):
+        module.user_deprecation_warning = lambda *_, **__: None
     original = Runner.runall
     if getattr(original, "railgauge_guard", False):
         return
@@ -346,7 +346,7 @@ def install() -> None:
         folder = paths.campaign_folder()
         if folder is not None:
             refuse_other_stage()
-        if folder is not None and os.environ.get(PLAN_ONLY_VARIABLE):
+        if folder is not None and os.environ.get(variables.PLAN_ONLY):
             plan.write_list(folder, testcases)
             return
         if paths.session_number() > 1:

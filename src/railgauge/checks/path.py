@@ -13,10 +13,10 @@ from typing import Any
 import reframe.core.runtime as rt
 
 from railgauge import paths
+from railgauge.campaign import variables
 from railgauge.checks import floors, path_state
-from railgauge.checks.cases import NODES_VARIABLE, Case, Cases, NodeCase, chosen_nodes
+from railgauge.checks.cases import Case, Cases, NodeCase, chosen_nodes
 from railgauge.checks.observation import Observation
-from railgauge.checks.schedule import SCHEDULE_VARIABLE, SEED_VARIABLE
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
@@ -61,10 +61,9 @@ def known_places(
 ) -> Known:
     """The places of a preflight in this session, which the other checks need, by their `key`."""
     system = rt.runtime().system.name
-    variables = tuple(
-        os.environ.get(name) for name in (NODES_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE)
-    )
-    return _known_places(check, cases, key, system, variables, paths.SYSTEMS)
+    chosen = (variables.NODES, variables.SCHEDULE, variables.SEED)
+    told = tuple(os.environ.get(name) for name in chosen)
+    return _known_places(check, cases, key, system, told, paths.SYSTEMS)
 
 
 @functools.cache

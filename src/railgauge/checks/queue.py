@@ -14,22 +14,17 @@ from typing import Any
 from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist
+from railgauge.campaign import variables
 from railgauge.errors import EnvironmentProblem
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
-from railgauge.slurm.waiting import NOT_AVAILABLE, Obstacle
-
-#: The variable with which only nodes are measured that are idle now: `railgauge accept --idle`.
-IDLE_VARIABLE = "RAILGAUGE_IDLE"
+from railgauge.slurm.waiting import NOT_AVAILABLE, WAITING, Obstacle
 
 #: The fewest nodes for which a job is worth starting.
 _FEWEST = 2
-
-#: The beginning of the session's lines that `railgauge accept` shows.
-WAITING = "waiting: "
 
 _SLURM_SAYS = "Slurm says "
 
@@ -393,7 +388,7 @@ class Queue:
 
 def idle_only() -> bool:
     """Whether only idle nodes are measured: `railgauge accept --idle`."""
-    return bool(os.environ.get(IDLE_VARIABLE))
+    return bool(os.environ.get(variables.IDLE))
 
 
 def _unavailable(nodes: Iterable[str]) -> dict[str, Failure]:

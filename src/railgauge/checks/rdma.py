@@ -13,8 +13,9 @@ from typing import Any, Literal
 import reframe.core.runtime as rt
 
 from railgauge import paths
+from railgauge.campaign import variables
 from railgauge.checks import schedule
-from railgauge.checks.cases import NODES_VARIABLE, Case, Mismatch, RailCase
+from railgauge.checks.cases import Case, Mismatch, RailCase
 from railgauge.checks.pair import PairCases, PairCheck, neighbours, ring
 from railgauge.checks.path import NAME, NODE, Known, PathCases, known_places, nodes_in
 from railgauge.model import limits, references
@@ -149,7 +150,7 @@ def of_rails_among(partition: str, nodes: Collection[str]) -> list[tuple[str, st
 
 def _by_server() -> Mapping[tuple[str, str], Sequence[tuple[str, tuple[str, str]]]]:
     system = rt.runtime().system.name
-    return _probes(system, os.environ.get(NODES_VARIABLE), paths.SYSTEMS)
+    return _probes(system, os.environ.get(variables.NODES), paths.SYSTEMS)
 
 
 @functools.cache

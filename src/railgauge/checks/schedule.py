@@ -11,9 +11,8 @@ import os
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import get_args
 
-import reframe.core.runtime as rt
-
 from railgauge import hostlist, systems
+from railgauge.campaign import variables
 from railgauge.checks import pairing
 from railgauge.checks.cases import Case, PairCase, RailCase, chosen_nodes, groups
 from railgauge.checks.topology import leaves_of
@@ -22,18 +21,6 @@ from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load
 from railgauge.systems import Partition
 from railgauge.systems.schema import Schedule
-
-#: The variable with the schedule of a session, instead of the partitions' own: `railgauge accept
-#: --schedule`.
-SCHEDULE_VARIABLE = "RAILGAUGE_SCHEDULE"
-
-#: The variable with the seed for the schedule `random`, instead of theirs: `railgauge accept
-#: --seed`.
-SEED_VARIABLE = "RAILGAUGE_SEED"
-
-#: The variable with how many rounds a sweep may add, instead of theirs: `railgauge accept
-#: --locate-rounds`.
-LOCATE_VARIABLE = "RAILGAUGE_LOCATE_ROUNDS"
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
@@ -54,12 +41,12 @@ def of(partition: Partition) -> systems.Sweep:
     changes: dict[str, object] = {}
     if partition.extras.sweep.schedule == "cover" and _is_of_one_leaf(partition):
         changes["schedule"] = "neighbours"
-    schedule, seed = os.environ.get(SCHEDULE_VARIABLE), os.environ.get(SEED_VARIABLE)
+    schedule, seed = os.environ.get(variables.SCHEDULE), os.environ.get(variables.SEED)
     if schedule:
         changes["schedule"] = schedule
     if seed:
         changes["seed"] = _number(seed)
-    if more := os.environ.get(LOCATE_VARIABLE):
+    if more := os.environ.get(variables.LOCATE_ROUNDS):
         changes["locate_rounds"] = _number(more)
     return partition.extras.sweep.model_copy(update=changes)
 
@@ -80,18 +67,19 @@ def problem(partition: Partition) -> RailgaugeError | None:
     name, thing = sweep.schedule, f"partition {partition.name}: schedule {sweep.schedule}"
     if name not in SCHEDULES:
         return RailgaugeError(
-            f"{SCHEDULE_VARIABLE} is {name!r}, expected one of {', '.join(SCHEDULES)}",
-            next_step=f"unset {SCHEDULE_VARIABLE}, or: railgauge accept --schedule NAME",
+            f"{variables.SCHEDULE} is {name!r}, expected one of {', '.join(SCHEDULES)}",
+            next_step=f"unset {variables.SCHEDULE}, or: railgauge accept --schedule NAME",
         )
     if not isinstance(sweep.seed, int):
         return RailgaugeError(
-            f"{SEED_VARIABLE} is {sweep.seed!r}, expected an integer of 0 or more",
-            next_step=f"unset {SEED_VARIABLE}, or: railgauge accept --seed N",
+            f"{variables.SEED} is {sweep.seed!r}, expected an integer of 0 or more",
+            next_step=f"unset {variables.SEED}, or: railgauge accept --seed N",
         )
     if not isinstance(sweep.locate_rounds, int):
         return RailgaugeError(
-            f"{LOCATE_VARIABLE} is {sweep.locate_rounds!r}, expected an integer of 0 or more",
-            next_step=f"unset {LOCATE_VARIABLE}, or: railgauge accept --locate-rounds N",
+            f"{variables.LOCATE_ROUNDS} is {sweep.locate_rounds!r}, expected an integer of 0 or "
+            "more",
+            next_step=f"unset {variables.LOCATE_ROUNDS}, or: railgauge accept --locate-rounds N",
         )
     leaves, jobs = None, groups(partition)
     if name == "cover":
@@ -130,6 +118,8 @@ def problem(partition: Partition) -> RailgaugeError | None:
 
 def session_problem() -> RailgaugeError | None:
     """The first problem of the partitions of this ReFrame session."""
+    import reframe.core.runtime as rt
+
     session = rt.runtime().system
     chosen = {partition.name for partition in session.partitions}
     return first_problem(p for p in systems.load(session.name).partitions if p.name in chosen)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from railgauge import paths
+from railgauge.campaign import variables
 from railgauge.model.uplinks import (
     CountersUnread,
     Shares,
@@ -25,9 +26,6 @@ from railgauge.model.uplinks import (
     shares,
 )
 from railgauge.systems import Fabric
-
-#: The variable with the leaves' load balancing in this session: `railgauge accept --fabric-mode`.
-MODE_VARIABLE = "RAILGAUGE_FABRIC_MODE"
 
 #: What each uplink carried, in the case's folder.
 CARRIED = "uplinks.json"
@@ -160,7 +158,7 @@ class OwnTraffic:
 
 def in_mode(traffic: str, fabric: Fabric) -> str:
     """The operation, with the mode of the leaves as its state where somebody says it."""
-    mode = os.environ.get(MODE_VARIABLE) or fabric.mode
+    mode = os.environ.get(variables.FABRIC_MODE) or fabric.mode
     return f"{traffic} {mode}" if mode else traffic
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from reframe.core.builtins import variable
 
+from railgauge.campaign import variables
 from railgauge.checks.cases import Case, WanCase
 from railgauge.checks.observation import Facts
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
@@ -23,12 +24,9 @@ from railgauge.node.counters import jain
 from railgauge.systems import Bond, Partition, Wan
 from railgauge.tools import Reading, iperf2
 
-#: Asks for the whole series of long ways: `railgauge accept --series`.
-SERIES_VARIABLE = "RAILGAUGE_SERIES"
-
 
 def is_series() -> bool:
-    return bool(os.environ.get(SERIES_VARIABLE))
+    return bool(os.environ.get(variables.SERIES))
 
 
 def long_way(wan: Wan, round_trip_ms: float, slack_ms: float) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import NoReturn, get_args
 import click
 
 from railgauge import systems
-from railgauge.campaign.folder import COMPARE_VARIABLE, Gate
+from railgauge.campaign import variables
+from railgauge.campaign.folder import Gate
 from railgauge.cli import running
 from railgauge.cli.output import json_option
 from railgauge.errors import RailgaugeError
@@ -133,31 +134,28 @@ def accept(
     if resume is not None:
         _resume(chosen, resume, shown)
     running.enter(chosen, partition)
-    from railgauge.checks.queue import IDLE_VARIABLE
-    from railgauge.checks.schedule import LOCATE_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE
-    from railgauge.checks.uplinks import MODE_VARIABLE
     from railgauge.systems.fabric import MODE
 
     running.choose(places, series)
     if schedule is not None:
-        os.environ[SCHEDULE_VARIABLE] = schedule
+        os.environ[variables.SCHEDULE] = schedule
     if seed is not None:
-        os.environ[SEED_VARIABLE] = str(seed)
+        os.environ[variables.SEED] = str(seed)
     if locate_rounds is not None:
-        os.environ[LOCATE_VARIABLE] = str(locate_rounds)
+        os.environ[variables.LOCATE_ROUNDS] = str(locate_rounds)
     if idle:
-        os.environ[IDLE_VARIABLE] = "1"
+        os.environ[variables.IDLE] = "1"
     if fabric_mode is not None:
         if re.fullmatch(MODE, fabric_mode) is None:
             raise RailgaugeError(
                 f"--fabric-mode is {fabric_mode!r}, expected a word of small letters, digits and -",
                 next_step="railgauge accept --fabric-mode ecmp",
             )
-        os.environ[MODE_VARIABLE] = fabric_mode
+        os.environ[variables.FABRIC_MODE] = fabric_mode
     if compare is not None:
         from railgauge.acceptance.accept import compared_with
 
-        os.environ[COMPARE_VARIABLE] = compared_with(chosen, compare)
+        os.environ[variables.COMPARE] = compared_with(chosen, compare)
     if runs > 1:
         reframe_options = (*reframe_options, f"--reruns={runs - 1}")
     mode: Gate = "baseline" if gate == "baseline" else "acceptance"

@@ -46,10 +46,10 @@ def coverage(
     session.use(chosen)
     if session.in_lab(chosen):
         session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
-    from railgauge.acceptance import accept
+    from railgauge.acceptance import request
     from railgauge.gate import coverage as records
 
-    wanted = {n for members in accept.scope(chosen, None, nodes).nodes.values() for n in members}
+    wanted = {n for members in request.scope(chosen, None, nodes).nodes.values() for n in members}
     states, unknown = _states()
     if unknown:
         click.echo(f"note: of no node the state is known: {unknown}", err=True)

@@ -70,9 +70,9 @@ def expand(system: str, nodes: str | None) -> list[str] | None:
     """The nodes named; RailgaugeError for those that the system has not."""
     if nodes is None:
         return None
-    from railgauge.acceptance import accept
+    from railgauge.acceptance import request
 
-    chosen = accept.scope(system, None, nodes).nodes
+    chosen = request.scope(system, None, nodes).nodes
     return sorted({node for members in chosen.values() for node in members})
 
 

@@ -13,6 +13,7 @@ import click
 
 from railgauge import terminal
 from railgauge.acceptance import session
+from railgauge.campaign import variables
 from railgauge.campaign.folder import Gate
 from railgauge.cli.output import print_json
 from railgauge.errors import EXIT_ACCEPT, RailgaugeError
@@ -66,11 +67,9 @@ def enter(system: str, partition: str | None) -> None:
 
 def choose(places: str | None, series: bool) -> None:
     """Restrict this session to the places with such names, of those of the series too if wanted."""
-    from railgauge.checks.cases import PLACES_VARIABLE
-    from railgauge.checks.wan import SERIES_VARIABLE
 
     if series:
-        os.environ[SERIES_VARIABLE] = "1"
+        os.environ[variables.SERIES] = "1"
     if places is None:
         return
     try:
@@ -80,7 +79,7 @@ def choose(places: str | None, series: bool) -> None:
             f"--places {places}: not a regular expression: {error}",
             next_step="railgauge accept --plan says what there is",
         ) from None
-    os.environ[PLACES_VARIABLE] = places
+    os.environ[variables.PLACES] = places
 
 
 def run(
@@ -93,20 +92,22 @@ def run(
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
     """One campaign, or only its plan; ends with the verdict's exit code."""
-    # ReFrame's modules take a third of a second; only these commands need them.
-    from railgauge.acceptance import accept as acceptance
+    from railgauge.acceptance import request
 
-    scope = acceptance.scope(system, partition, nodes)
+    scope = request.scope(system, partition, nodes)
     if plan_only:
         simulated = rehearsal.scenario() is not None
         if simulated and not shown.as_json:
             click.echo("SIMULATED: a rehearsal, by stand-ins for the programs")
-        planned = acceptance.plan(system, scope, nodes, mode, reframe_options)
+        planned = request.plan(system, scope, nodes, mode, reframe_options)
         if shown.as_json:
             print_json(plan_as_dict(planned, simulated))
         else:
             _print_plan(planned)
         sys.exit(0)
+    # What reads records and decides takes a second to load; a plan needs none of it.
+    from railgauge.acceptance import accept as acceptance
+
     verdict = acceptance.run(system, scope, nodes, mode, reframe_options, typed(), say())
     print_verdict(verdict, shown)
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from railgauge import hostlist
-from railgauge.acceptance import accept
+from railgauge.acceptance import request
 from railgauge.cluster import store
 from railgauge.cluster.store import Accepted
 from railgauge.errors import RailgaugeError
@@ -98,9 +98,9 @@ def _unfit(name: str, why: str) -> RailgaugeError:
 def _times(planned: Run, soak_s: float) -> int:
     """How often all is measured to take `soak_s`, by the durations that the cases expect."""
     names = hostlist.fold([*planned.nodes, *planned.partners])
-    scope = accept.scope(planned.system, None, names)
+    scope = request.scope(planned.system, None, names)
     seconds = sum(
-        c.seconds or 0.0 for c in accept.plan(planned.system, scope, names, "acceptance", ())
+        c.seconds or 0.0 for c in request.plan(planned.system, scope, names, "acceptance", ())
     )
     return max(1, math.ceil(soak_s / max(seconds, 1.0)))
 

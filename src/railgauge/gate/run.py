@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
-from railgauge.acceptance import accept
+from railgauge.acceptance import accept, request
 from railgauge.campaign.folder import Campaign, RunningError, load
 from railgauge.campaign.inventories import in_campaign
 from railgauge.cluster import inventories, store
@@ -459,7 +459,7 @@ def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
     say(f"testing {partners.words(run.system, run.open_nodes, run.partners)}")
     records = {node: store.readable(run.system, node) for node in run.open_nodes}
     scope = dataclasses.replace(
-        accept.scope(run.system, None, names),
+        request.scope(run.system, None, names),
         updated=[] if _must_be_as_peers(run) else list(run.open_nodes),
         accepted={node: record.fingerprint for node, record in records.items() if record},
     )

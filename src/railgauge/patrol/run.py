@@ -14,10 +14,9 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from railgauge import hostlist, systems
-from railgauge.acceptance import accept, session
+from railgauge.acceptance import accept, request, session
+from railgauge.campaign import variables
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign
-from railgauge.checks.queue import IDLE_VARIABLE
-from railgauge.checks.schedule import SCHEDULE_VARIABLE
 from railgauge.checks.topology import leaves_of
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules
@@ -222,19 +221,19 @@ def _choice(
 def _seconds(system: str, rules: GateRules, partition: Partition, choice: Choice) -> float:
     folded = hostlist.fold(choice.nodes)
     with _environment(system, partition.name, choice):
-        scope = accept.scope(system, partition.name, folded)
-        listed = accept.plan(system, scope, folded, "acceptance", _options(rules))
+        scope = request.scope(system, partition.name, folded)
+        listed = request.plan(system, scope, folded, "acceptance", _options(rules))
     return sum(case.seconds or 0.0 for case in listed)
 
 
 @contextlib.contextmanager
 def _environment(system: str, partition: str, choice: Choice) -> Iterator[None]:
     """Set the environment variables that a patrol's session reads."""
-    names = (IDLE_VARIABLE, SCHEDULE_VARIABLE, "RFM_SYSTEM")
+    names = (variables.IDLE, variables.SCHEDULE, "RFM_SYSTEM")
     before = {name: os.environ.get(name) for name in names}
-    os.environ[IDLE_VARIABLE] = "1"
+    os.environ[variables.IDLE] = "1"
     if choice.cover:
-        os.environ[SCHEDULE_VARIABLE] = "cover"
+        os.environ[variables.SCHEDULE] = "cover"
     session.use(system, partition)
     try:
         yield
@@ -294,7 +293,7 @@ def run(
 
     folded = hostlist.fold(planned.choice.nodes)
     with _environment(system, planned.partition, planned.choice):
-        scope = accept.scope(system, planned.partition, folded)
+        scope = request.scope(system, planned.partition, folded)
         verdict = accept.run(
             *(system, scope, folded, "acceptance", _options(rules), command, say),
             begun=begun,

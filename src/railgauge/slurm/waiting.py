@@ -23,6 +23,9 @@ STANDING = frozenset(
     }
 )
 
+#: The beginning of the lines in which a session says what it waits for, which `accept` shows.
+WAITING = "waiting: "
+
 #: Beginning of Slurm's reason for a job that waits for unavailable nodes; under load also for nodes
 #: that are only busy, and without their names.
 NOT_AVAILABLE = "ReqNodeNotAvail"

@@ -22,7 +22,7 @@ from importlib import metadata
 
 from railgauge import paths
 from railgauge.atomic import write_text
-from railgauge.checks.wan import SERIES_VARIABLE
+from railgauge.campaign import variables
 from railgauge.cli.lab import open_lab
 from railgauge.errors import EXIT_USAGE, RailgaugeError
 from railgauge.lab import releases, spec
@@ -108,7 +108,7 @@ ON_NODES: dict[str, Callable[[], None]] = {
     "NodeState, iperf3, lftp, scp": lambda: must(
         *(
             "env",
-            f"{SERIES_VARIABLE}=1",
+            f"{variables.SERIES}=1",
             "bin/reframe",
             "-c",
             "reframe/",

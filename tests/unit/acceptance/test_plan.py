@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
-from railgauge.acceptance import accept
+from railgauge.acceptance import request
 from railgauge.errors import RailgaugeError
 from railgauge.model.record import Listed
 
@@ -19,11 +19,11 @@ NODES = "dgx-h100-n[01-04]"
 
 def plan(options: Sequence[str] = (), **environment: str) -> dict[str, Listed]:
     """The cases of four DGX H100 with eight rails each, by their titles."""
-    chosen = accept.scope("dgx-h100", None, NODES)
+    chosen = request.scope("dgx-h100", None, NODES)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"RFM_SYSTEM": "dgx-h100", **environment}.items():
             patch.setenv(name, value)
-        cases = accept.plan("dgx-h100", chosen, NODES, "acceptance", options)
+        cases = request.plan("dgx-h100", chosen, NODES, "acceptance", options)
     return {case.title: case for case in cases}
 
 

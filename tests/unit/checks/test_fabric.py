@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import systems
+from railgauge.campaign import variables
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks import fabric, queue, uplinks
 from railgauge.checks.cases import PairCase
@@ -207,7 +208,7 @@ def test_a_flow_that_ends_early_adds_no_rate_to_the_time_after_it() -> None:
 def test_the_mode_that_the_session_says_is_a_part_of_the_condition(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(uplinks.MODE_VARIABLE, "packet")
+    monkeypatch.setenv(variables.FABRIC_MODE, "packet")
     left_by(check).write(check)
     said = jobs.judge(check)
     # What is stored for a mode that nobody said is no reference of this one.

@@ -14,8 +14,9 @@ from reframe.core.builtins import parameter
 from reframe.core.exceptions import SkipTestError
 
 from railgauge import paths
+from railgauge.campaign import variables
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
-from railgauge.checks import queue, schedule, sweep, topology
+from railgauge.checks import queue, sweep, topology
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.observation import Observation
 from railgauge.checks.pair import PairCheck
@@ -918,7 +919,7 @@ def test_a_session_says_how_often_the_conductor_may_measure_again(
 ) -> None:
     check.choose_places()
     by_default_s = check.longest_seconds
-    monkeypatch.setenv(schedule.LOCATE_VARIABLE, str(rounds))
+    monkeypatch.setenv(variables.LOCATE_ROUNDS, str(rounds))
     assert check.orders().get("retests", {"rounds": 0})["rounds"] == rounds
     assert (check.longest_seconds > by_default_s) == (rounds > 3)
 

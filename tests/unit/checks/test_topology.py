@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from railgauge import paths, systems
+from railgauge.campaign import variables
 from railgauge.checks import guard, schedule, topology
-from railgauge.checks.cases import NODES_VARIABLE, NodeCase, PairCase, RailCase
-from railgauge.checks.schedule import LOCATE_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE
+from railgauge.checks.cases import NodeCase, PairCase, RailCase
 from railgauge.systems import Partition
 from tests.unit.checks.test_rdma_links import RDMA
 
@@ -25,8 +25,7 @@ PAIR = PairCase("ns", "n1", "n2")
 
 @pytest.fixture(autouse=True)
 def _new_session(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    variables = (NODES_VARIABLE, SCHEDULE_VARIABLE, SEED_VARIABLE, LOCATE_VARIABLE)
-    for name in (*variables, paths.CAMPAIGN_VARIABLE):
+    for name in (*variables.MEASURED_BY, paths.CAMPAIGN_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     slurm_knows(monkeypatch, {})
     yield
@@ -162,8 +161,8 @@ def test_rails_at_once_of_one_pair_are_loaded() -> None:
 
 
 def told(monkeypatch: pytest.MonkeyPatch, name: str, seed: str = "") -> None:
-    monkeypatch.setenv(SCHEDULE_VARIABLE, name)
-    monkeypatch.setenv(SEED_VARIABLE, seed)
+    monkeypatch.setenv(variables.SCHEDULE, name)
+    monkeypatch.setenv(variables.SEED, seed)
 
 
 def test_a_session_may_have_another_schedule_and_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +180,7 @@ def test_where_data_says_cover_nodes_of_one_leaf_are_neighbours(
 ) -> None:
     described = partition(leaves=LEAVES, sweep={"schedule": "cover"})
     assert schedule.of(described).schedule == "cover"
-    monkeypatch.setenv(NODES_VARIABLE, "n[1-2]")
+    monkeypatch.setenv(variables.NODES, "n[1-2]")
     assert schedule.of(described).schedule == "neighbours"
     assert schedule.problem(described) is None
 
@@ -223,9 +222,9 @@ def test_a_seed_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -
 def test_rounds_to_locate_that_are_no_number_are_an_error(
     monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    monkeypatch.setenv(LOCATE_VARIABLE, wrong)
+    monkeypatch.setenv(variables.LOCATE_ROUNDS, wrong)
     found = schedule.problem(partition())
-    assert found is not None and f"{LOCATE_VARIABLE} is '{wrong}'" in found.message
+    assert found is not None and f"{variables.LOCATE_ROUNDS} is '{wrong}'" in found.message
     assert found.next_step and "--locate-rounds N" in found.next_step
 
 

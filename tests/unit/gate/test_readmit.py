@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railgauge.acceptance import accept
+from railgauge.acceptance import request
 from railgauge.cluster import store
 from railgauge.errors import EXIT_SUSPECT
 from railgauge.gate import journal
@@ -135,7 +135,7 @@ def test_soaking_measures_all_again(
     area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Listed(case="C", partition="ns", places=1, rounds=1, node_count=3, seconds=50.0)
-    monkeypatch.setattr(accept, "plan", lambda *_: [case, case])
+    monkeypatch.setattr(request, "plan", lambda *_: [case, case])
     tests.bad = set()
     held(nodes, "n1")
     assert gate("readmit", "--nodes", "n1", "--soak", "4m", "--act") == 0

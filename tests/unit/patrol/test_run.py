@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from railgauge.acceptance import accept, session
+from railgauge.acceptance import accept, request, session
+from railgauge.campaign import variables
 from railgauge.campaign.folder import ENOUGH, STANDING
-from railgauge.checks.queue import IDLE_VARIABLE
-from railgauge.checks.schedule import SCHEDULE_VARIABLE
 from railgauge.cli import cli
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules, PatrolRules
@@ -282,7 +281,7 @@ def listed(nodes: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
             )
         ]
 
-    monkeypatch.setattr(accept, "plan", plan)
+    monkeypatch.setattr(request, "plan", plan)
 
 
 @pytest.mark.usefixtures("listed")
@@ -375,7 +374,7 @@ class Ran:
         **more: Any,
     ) -> Any:
         self.options, self.owner = tuple(options), owner
-        self.told = {name: os.environ.get(name) for name in (IDLE_VARIABLE, SCHEDULE_VARIABLE)}
+        self.told = {name: os.environ.get(name) for name in (variables.IDLE, variables.SCHEDULE)}
         campaign = SimpleNamespace(
             id="20261122T120000Z-lab-000009",
             gate="acceptance",
@@ -462,7 +461,7 @@ def test_where_all_is_well_nobody_is_touched(nodes: Fleet, patrolled: Patrolled)
     campaign = Ran()
     assert patrolled(campaign)[0] == 0
     assert nodes.open() == set(NS) and not nodes.comments
-    assert campaign.told == {IDLE_VARIABLE: "1", SCHEDULE_VARIABLE: None}
+    assert campaign.told == {variables.IDLE: "1", variables.SCHEDULE: None}
     assert campaign.options == ("-J", "nice=10000", "-J", "#SBATCH --no-requeue")
     assert campaign.owner == "railgauge patrol"
 
@@ -732,7 +731,7 @@ def test_leaves_meet_and_are_remembered(
     monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
     campaign = Ran()
     patrolled(campaign)
-    assert campaign.told[SCHEDULE_VARIABLE] == "cover"
+    assert campaign.told[variables.SCHEDULE] == "cover"
     now = datetime.datetime.now(datetime.timezone.utc)
     assert list(journal.ways("lab", now, 7)) == [("a", "b")]
     [file] = store.folder("lab").glob("patrols/*.json")

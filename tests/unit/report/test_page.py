@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.acceptance import accept
-from railgauge.campaign.folder import COMPARE_VARIABLE, Requested
+from railgauge.campaign import variables
+from railgauge.campaign.folder import Requested
 from railgauge.cli.report import report
 from railgauge.model.failure import Failure
 from railgauge.model.record import Row
@@ -388,7 +389,7 @@ def test_the_campaign_that_it_was_to_be_compared_with_is_before(
     tmp_path: Path, later: Verdict
 ) -> None:
     measured.leave(tmp_path, 0, dict.fromkeys(["n1:n2:0-0"], 380.0))
-    requested = Requested([], {COMPARE_VARIABLE: measured.name(0)}, {})
+    requested = Requested([], {variables.COMPARE: measured.name(0)}, {})
     campaign = dataclasses.replace(later.campaign, requested=requested)
     found = before.before(dataclasses.replace(later, campaign=campaign))
     assert isinstance(found, before.Before) and found.campaign.id == measured.name(0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import JobBlockedError, JobError
 
+from railgauge.campaign import variables
 from railgauge.checks import guard, queue
 from railgauge.errors import EnvironmentProblem
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE
@@ -465,7 +466,7 @@ def test_a_busy_node_is_waited_for_unless_only_idle_ones_are_asked_for(
     idle: str,
     nodes: set[str],
 ) -> None:
-    monkeypatch.setenv(queue.IDLE_VARIABLE, idle)
+    monkeypatch.setenv(variables.IDLE, idle)
     controller.flags["n3"] = {"ALLOCATED"}
     controller.jobs = BUSY
     assert left_out(session, "n1", "n3").keys() == nodes
@@ -474,7 +475,7 @@ def test_a_busy_node_is_waited_for_unless_only_idle_ones_are_asked_for(
 def test_where_only_idle_nodes_are_asked_for_a_busy_one_is_somebody_elses(
     controller: Controller, session: Session, dead: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(queue.IDLE_VARIABLE, "1")
+    monkeypatch.setenv(variables.IDLE, "1")
     controller.flags["n3"] = {"ALLOCATED"}
     controller.jobs = BUSY
     assert left_out(session, "n1", "n3") == {"n3": TAKEN}
@@ -489,7 +490,7 @@ def test_a_job_whose_node_was_taken_before_it_began_is_waited_for_unless_only_id
     idle: str,
     given_up: bool,
 ) -> None:
-    monkeypatch.setenv(queue.IDLE_VARIABLE, idle)
+    monkeypatch.setenv(variables.IDLE, idle)
     waiter = session.submitted_on(job(waited_s=6), "n1", "n3")
     controller.flags["n3"] = {"ALLOCATED"}
     controller.jobs = BUSY
@@ -502,7 +503,7 @@ def waiter(
     controller: Controller, session: Session, dead: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     """A job on three idle nodes only, of which somebody has taken n3."""
-    monkeypatch.setenv(queue.IDLE_VARIABLE, "1")
+    monkeypatch.setenv(variables.IDLE, "1")
     waiter = session.submitted_on(job(waited_s=6), "n1", "n2", "n3")
     session.may_shrink.add(waiter.name)
     controller.flags["n3"] = {"ALLOCATED"}
