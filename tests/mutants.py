@@ -978,7 +978,7 @@ MUTANTS = [
     ),
     Mutant(
         "SIGTERM comes to the sampler's thread while the main thread keeps it off",
-        "src/railgauge/node/counters.py",
+        "src/railgauge/node/rates.py",
         "        with processes.undisturbed():\n            self._thread.start()",
         "        self._thread.start()",
         "tests/unit/node/test_counters.py -k leaves_signals",
@@ -2941,7 +2941,7 @@ MUTANTS = [
     ),
     Mutant(
         "the idle end of a run is part of its steady rate",
-        "src/railgauge/node/counters.py",
+        "src/railgauge/node/rates.py",
         "if step[0] > most * IDLE_SHARE]",
         "]",
         "tests/unit/node/test_counters.py -k close_a_connection_late",

@@ -2,7 +2,7 @@
 
 Every result is measured twice. A tool that counts wrongly, or was made to, prints any number; the
 byte counters of the interface or RDMA port that it names are independent of it. Pure: claims come
-from a check, records from `railgauge.node.counters.Watch`.
+from a check, records from `railgauge.node.watch.Watch`.
 
 The tolerance follows from the limit model: no counter shows less than the payload, and none more
 than the payload with the headers of its layer and with retransmissions.
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from railgauge.model.claim import Claim, Counted
-from railgauge.node.counters import PERIOD_S, WINDOW_S
+from railgauge.node.rates import PERIOD_S, WINDOW_S
 
 #: The tolerance for rounding, and for the clocks of tool and counter.
 _SLACK = 0.01

@@ -37,8 +37,8 @@ from typing import Any
 
 from railgauge.node import anew, back, contention, rdma, way
 from railgauge.node.calls import Call, exit_line, filled, search_path, wait_for_any
-from railgauge.node.counters import Watch
 from railgauge.node.peer import Peer
+from railgauge.node.watch import Watch
 
 POLL_S = 0.02
 #: Limit for sending what a client left in its socket.

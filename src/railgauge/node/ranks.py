@@ -43,8 +43,8 @@ from railgauge.node.calls import (
     start,
     write_whole,
 )
-from railgauge.node.counters import Watch
 from railgauge.node.inventory import nccl
+from railgauge.node.watch import Watch
 
 #: What asks a hung job for its state may take so long; the other ranks wait for it.
 HANG_S = 20

@@ -23,7 +23,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from railgauge.node.counters import PERIOD_S, RESENT
+from railgauge.node.counters import RESENT
+from railgauge.node.rates import PERIOD_S
 
 #: A node may be at fault if it is bad with this many partners that are good with others.
 PARTNERS = 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from railgauge.checks.claims import contradictions
 from railgauge.model import limits
 from railgauge.model.claim import Claim
-from railgauge.node.counters import Peak, Reading
+from railgauge.node.rates import Peak, Reading
 
 GB = 10**9
 

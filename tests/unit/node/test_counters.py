@@ -17,18 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.node import counters, rdma
-from railgauge.node.counters import (
-    MOST_READINGS,
-    Peak,
-    Reading,
-    Sampler,
-    Steady,
-    Watch,
-    delta,
-    jain,
-    snapshot,
-)
+from railgauge.node import counters, rates, rdma
+from railgauge.node.counters import delta, jain, snapshot
+from railgauge.node.rates import MOST_READINGS, Peak, Reading, Sampler, Steady
+from railgauge.node.watch import Watch
 
 ETHTOOL_TEXT = """\
 NIC statistics:
@@ -422,7 +414,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         return read(*words)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counters.os, "pread", growing)
+        patch.setattr(rates.os, "pread", growing)
         watch.start()
         # Nine of each of four counters: a sampler that was held up once has others in a row.
         while len(read_so_far) < 9 * 4:
@@ -517,7 +509,7 @@ def test_bytes_are_found_where_drivers_keep_them(counter: str, device: str) -> N
 
 def test_bytes_of_a_counter_that_was_reset_are_not_told() -> None:
     before, after = {"net/eth0/rx_bytes": 9, "net/eth0/tx_bytes": 1}, {"net/eth0/rx_bytes": 8}
-    assert counters._bytes(before, {**after, "net/eth0/tx_bytes": 3}) == {"eth0": {"tx": 2}}
+    assert counters.moved_bytes(before, {**after, "net/eth0/tx_bytes": 3}) == {"eth0": {"tx": 2}}
 
 
 def test_what_a_driver_shows_late_is_waited_for(
@@ -532,7 +524,7 @@ def test_what_a_driver_shows_late_is_waited_for(
     time.sleep(1)
     # Once it has been looked at ten times.
     late = itertools.chain([2**30] * 10, itertools.repeat(3 * 2**30))
-    monkeypatch.setattr(counters.time, "sleep", lambda _: grow(tmp_path, RX_BYTES, next(late)))
+    monkeypatch.setattr(rates.time, "sleep", lambda _: grow(tmp_path, RX_BYTES, next(late)))
     record = watch.stop()
     assert record["bytes"]["eth0"]["rx"] == 3 * 2**30 - 1000
 
@@ -561,7 +553,7 @@ def test_device_that_vanishes_under_the_sampler_is_noted(
 
     write(tmp_path, MLX5)
     sampler = Sampler(["eth0"], str(tmp_path))
-    monkeypatch.setattr(counters.os, "pread", unplugged)
+    monkeypatch.setattr(rates.os, "pread", unplugged)
     sampler.start()
     assert [note.partition(" after ")[0] for note in sampler.stop()["notes"]] == [
         "net/eth0 rx could not be read any more",
@@ -591,7 +583,7 @@ def test_sampler_leaves_no_file_open(tmp_path: Path) -> None:
 
 
 def test_sampler_leaves_files_for_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "MOST_SAMPLED", 2)
+    monkeypatch.setattr(rates, "MOST_SAMPLED", 2)
     write(tmp_path, MLX5)
     sampler = Sampler(None, str(tmp_path))
     sampler.start()
