@@ -13,6 +13,7 @@ from pathlib import Path
 
 from railgauge import lab, paths, systems
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.slurm import client
 from railgauge.systems import rehearsal
 
 #: Set in processes that already see the lab's mounts; its value is the lab's first process.
@@ -29,8 +30,10 @@ def use(system: str, partition: str = "") -> None:
     """Let this process, and those it starts, work on `system`, or on one partition of it.
 
     Names it to ReFrame, gives ReFrame our configuration, and for the lab puts the lab's Slurm
-    commands first on the path.
+    commands first on the path. SlurmProblem where Slurm's own are turned to another cluster.
     """
+    if (problem := client.elsewhere()) is not None:
+        raise problem
     os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
     os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
     if in_lab(system):

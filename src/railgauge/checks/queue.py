@@ -370,7 +370,7 @@ class Queue:
 
     def _partition_obstacle(self, name: str) -> Obstacle | None:
         try:
-            return waiting.of_partition(name) if name else None
+            return waiting.of_partition(name, bool(reservations.ours())) if name else None
         except EnvironmentProblem:
             return None
 

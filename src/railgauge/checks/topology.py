@@ -1,7 +1,7 @@
 """Which leaf each node of the session's partitions is on: by the system's data, or by Slurm.
 
-Slurm is asked once a session. A campaign keeps the answer, so that a session which resumes it has
-the same places.
+Slurm is asked once a session of each partition. A campaign keeps the answer, so that a session
+which resumes it has the same places.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import LEAVES
 from railgauge.model import record
 from railgauge.model.leaves import Leaves
-from railgauge.slurm import topology
+from railgauge.slurm import client, topology
 from railgauge.systems import Partition
 
 
@@ -24,7 +24,9 @@ def leaves_of(partition: Partition) -> Leaves | None:
     if described is not None:
         leaf_of = _by_node(tuple(described.items()))
     else:
-        leaf_of = _of_slurm(paths.campaign_folder(), partition.name)
+        access = [str(word) for word in partition.model_dump().get("access", ())]
+        in_slurm = client.option("partition", "p", access)
+        leaf_of = _of_slurm(paths.campaign_folder(), partition.name, in_slurm)
     known = bool(leaf_of) and all(node in leaf_of for node in partition.nodes)
     return Leaves(leaf_of) if known else None
 
@@ -57,13 +59,13 @@ def _by_node(leaves: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _of_slurm(campaign: Path | None, partition: str) -> Mapping[str, str]:
+def _of_slurm(campaign: Path | None, partition: str, in_slurm: str) -> Mapping[str, str]:
     kept = record.read_leaves(campaign / LEAVES) if campaign else None
     if kept is None:
-        return _asked(campaign)
+        return _asked(campaign, in_slurm)
     return _by_node(tuple(kept.get(partition, {}).items()))
 
 
-@functools.lru_cache(maxsize=1)
-def _asked(campaign: Path | None) -> Mapping[str, str]:
-    return topology.leaf_of_nodes()
+@functools.lru_cache(maxsize=64)
+def _asked(campaign: Path | None, in_slurm: str) -> Mapping[str, str]:
+    return topology.leaf_of_nodes(in_slurm)

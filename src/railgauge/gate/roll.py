@@ -85,7 +85,8 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
             )
         if node.foreign_reservations and not despite_reservations:
             raise RailgaugeError(
-                f"{node.name} is {node.outside}, which is not the gate's",
+                f"{node.name} is in reservation {' '.join(node.foreign_reservations)}, which is "
+                "not the gate's",
                 next_step=_LEAVE_OUT.format(node=node.name)
                 + "; or with their leave: --despite-reservations",
             )
@@ -268,6 +269,8 @@ def _require_drained(roll: Roll) -> None:
             + "; ".join(f"{name}: {states[name].outside or 'in service'}" for name in lost),
             next_step="railgauge gate run --act goes on with the others",
         )
+    # A reservation may have begun meanwhile.
+    _require_free(list(states.values()), roll.despite_reservations)
 
 
 def unknown(system: str, among: Collection[str] | None = None) -> StuckError | None:

@@ -330,7 +330,10 @@ def test(run: Run, command: list[str], say: Say) -> None:
                 continue
             # A failure for want of the reservation accuses no node.
             _require_reserved(run)
+            reserved = _leave_to_others(run)
             _judge(run, verdict, say)
+            # Whatever was measured, somebody may have worked on them.
+            run.decided |= reserved
             run.judged.append(verdict.campaign.id)
             run.save()
             if verdict.campaign.state == "interrupted":
@@ -580,6 +583,23 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
 
 
 STEPS = (reserve, resume, test, record, drain, unreserve)
+
+
+def _leave_to_others(run: Run) -> dict[str, str]:
+    """Node -> why it stays out, of those on which somebody's maintenance has begun since they were
+    resumed; drained again, as its jobs start in spite of our reservation.
+    """
+    if run.despite_reservations or not run.open_nodes:
+        return {}
+    maintenance = {one.name for one in slurm_nodes.reservations() if one.maintenance}
+    reserved = {
+        name: f"inside reservation {' '.join(begun)}, a maintenance that began during the test"
+        for name, node in slurm_nodes.show(run.open_nodes).items()
+        if (begun := sorted(maintenance.intersection(node.foreign_reservations)))
+    }
+    for name, why in reserved.items():
+        slurm_nodes.drain([name], why)
+    return reserved
 
 
 def _require_reserved(run: Run) -> None:

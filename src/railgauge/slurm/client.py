@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from railgauge.errors import EnvironmentProblem
 
 #: By these variables a user chooses what the commands show, and how: not what is read here.
-_SHOWN = re.compile(r"(?:SQUEUE|SCONTROL|SACCT|SINFO)_\w+|SLURM_TIME_FORMAT")
+_SHOWN = re.compile(r"(?:SQUEUE|SCONTROL|SACCT|SINFO)_\w+|SLURM_T(?:IME_FORMAT|OPO_LEN)")
+
+#: By these scontrol, squeue, scancel, sbatch and srun turn to another cluster. sacct does not: it
+#: would tell of another's jobs with the same numbers.
+_OTHER_CLUSTER = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
 
 _NO_ACCOUNTING = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
@@ -30,6 +34,17 @@ class NoAccounting(SlurmProblem):
         )
 
 
+def elsewhere() -> SlurmProblem | None:
+    """That the environment turns some of Slurm's commands to another cluster, where it does."""
+    for name in _OTHER_CLUSTER:
+        if os.environ.get(name):
+            return SlurmProblem(
+                f"{name} is {os.environ[name]}, and Railgauge works on the cluster of this host",
+                next_step=f"unset {name}; for another cluster, on a login node of it",
+            )
+    return None
+
+
 def output(*command: str, limit_s: float = 60) -> str:
     """What a Slurm command prints; SlurmProblem where it fails."""
     printed, problem = answer(*command, limit_s=limit_s)
@@ -40,6 +55,8 @@ def output(*command: str, limit_s: float = 60) -> str:
 
 def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None]:
     """What a Slurm command prints, as far as it came, and why it failed; None where it did not."""
+    if (problem := elsewhere()) is not None:
+        return "", problem
     shown = f"`{' '.join(command)}` failed"
     try:
         ended = subprocess.run(

@@ -23,6 +23,9 @@ OUR_RESERVATIONS = "railgauge_"
 #: Time after the start of slurmctld until a node must have registered.
 REGISTERED_S = 30
 
+#: No test of a few nodes takes longer.
+SOON_S = 24 * 3600
+
 #: Longest reason: Slurm cuts nothing, but `sinfo -R` gets hard to read.
 _LONGEST_REASON = 160
 
@@ -89,8 +92,9 @@ class SlurmNode:
     #: who gave the reason, and when (the controller's local time)
     by: str = ""
     since: str = ""
-    #: the names of the reservations that have begun on it
+    #: the names of the reservations that have begun on it, and of those that begin within SOON_S
     reservations: tuple[str, ...] = ()
+    soon_reserved: tuple[str, ...] = ()
     #: its generic resources: gpu:h100:8(S:0-1)
     gres: str = ""
     cpus: int | None = None
@@ -347,21 +351,24 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
     missing = [name for name in wanted if name not in nodes]
     if missing:
         raise UnknownNodes(missing)
-    reserved: dict[str, list[str]] = {}
     # A node's own state does not always say that it is reserved.
     for reservation in reservations():
-        if reservation.active and reservation.hostlist:
-            members = client.output("scontrol", "show", "hostnames", reservation.hostlist)
-            for node in members.split():
-                reserved.setdefault(node, []).append(reservation.name)
-    return {
-        name: dataclasses.replace(
-            node, flags=node.flags | {"RESERVED"}, reservations=tuple(sorted(reserved[name]))
-        )
-        if name in reserved
-        else node
-        for name, node in nodes.items()
-    }
+        if not reservation.hostlist or not (reservation.active or reservation.begins_soon):
+            continue
+        members = client.output("scontrol", "show", "hostnames", reservation.hostlist).split()
+        for name in nodes.keys() & set(members):
+            nodes[name] = _reserved(nodes[name], reservation)
+    return nodes
+
+
+def _reserved(node: SlurmNode, reservation: Reservation) -> SlurmNode:
+    if not reservation.active:
+        soon = (*node.soon_reserved, reservation.name)
+        return dataclasses.replace(node, soon_reserved=tuple(sorted(soon)))
+    now = (*node.reservations, reservation.name)
+    return dataclasses.replace(
+        node, flags=node.flags | {"RESERVED"}, reservations=tuple(sorted(now))
+    )
 
 
 def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
@@ -519,12 +526,25 @@ def _silent(node: SlurmNode) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Reservation:
-    """`active`: it has begun. `hostlist` is "" where it has no nodes, `users` where it has none."""
+    """`active`: it has begun. `maintenance`: its jobs start in spite of other reservations.
+    `hostlist` is "" where it has no nodes, `users` where it has none. `begins` is of this host's
+    local time, None where Slurm says no time.
+    """
 
     name: str
     hostlist: str
     users: str
     active: bool
+    maintenance: bool = False
+    begins: datetime.datetime | None = None
+
+    @property
+    def begins_soon(self) -> bool:
+        """Whether it has not begun, and does within SOON_S."""
+        if self.active or self.begins is None:
+            return False
+        left = self.begins - datetime.datetime.now()
+        return datetime.timedelta(0) <= left <= datetime.timedelta(seconds=SOON_S)
 
 
 def reservations() -> list[Reservation]:
@@ -536,6 +556,8 @@ def reservations() -> list[Reservation]:
             fields.get("Nodes", ""),
             fields.get("Users", ""),
             fields.get("State") == "ACTIVE",
+            "MAINT" in fields.get("Flags", "").split(","),
+            _moment(fields.get("StartTime", "")),
         )
         for fields in map(fields_of, answer.splitlines())
         if "ReservationName" in fields

@@ -10,15 +10,20 @@ from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import fields_of
 
 
-def leaf_of_nodes() -> Mapping[str, str]:
-    """Node -> its leaf switch. Nothing where Slurm knows of no tree, or does not answer: most
-    clusters have none, and `scontrol` then prints an error or other lines.
+def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
+    """Node -> its leaf switch, for the jobs of a Slurm partition, "" for the default one. Nothing
+    where Slurm knows of no tree, or does not answer: most clusters have none, and `scontrol` then
+    prints an error or other lines.
+
+    Since Slurm 25.05 there may be several topologies (topology.yaml(5)), of which a partition has
+    one by name (slurm.conf(5), Topology), else the cluster's default.
 
     A leaf is a switch of level 0, `SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-8]`. A node that
     is on two is left out: which of them it uses is not known.
     """
     try:
-        answer = client.output("scontrol", "show", "topology", "--oneliner")
+        chosen = [name] if partition and (name := _named(partition)) else []
+        answer = client.output("scontrol", "show", "topology", *chosen, "--oneliner")
     except SlurmProblem:
         return {}
     leaves: dict[str, set[str]] = {}
@@ -33,3 +38,9 @@ def leaf_of_nodes() -> Mapping[str, str]:
         for node in members:
             leaves.setdefault(node, set()).add(fields["SwitchName"])
     return {node: next(iter(names)) for node, names in leaves.items() if len(names) == 1}
+
+
+def _named(partition: str) -> str:
+    """The name of a partition's own topology; "" where it has none."""
+    shown = client.output("scontrol", "show", "partition", partition, "--oneliner")
+    return fields_of(shown).get("Topology", "")

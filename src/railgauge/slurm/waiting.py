@@ -34,6 +34,11 @@ NOT_AVAILABLE = "ReqNodeNotAvail"
 _UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
 
 
+#: Jobs share nodes whatever they ask for (slurm.conf(5), OverSubscribe: "without any means for
+#: users to disable it").
+_FORCED = re.compile("FORCE(?::(?!1$)[0-9]+)?")
+
+
 @dataclasses.dataclass(frozen=True)
 class Obstacle:
     """What keeps a job from starting; `standing` if it stays until somebody removes it."""
@@ -53,17 +58,23 @@ def unavailable_nodes(reason: str) -> tuple[str, ...]:
         return ()
 
 
-def of_partition(name: str) -> Obstacle | None:
-    """What keeps all jobs of a Slurm partition from starting.
+def of_partition(name: str, reserved: bool = False) -> Obstacle | None:
+    """What keeps all jobs of a Slurm partition from starting, or from being alone on their nodes
+    where those are not `reserved` for them.
 
     SlurmProblem where Slurm does not answer.
     """
     shown = client.output("scontrol", "show", "partition", name, "--oneliner")
-    state = slurm_nodes.fields_of(shown).get("State", "UP")
-    if state == "UP":
-        return None
-    step = f"scontrol update partitionname={name} state=up"
-    return Obstacle(f"partition {name} is {state} ({step})", standing=True)
+    fields = slurm_nodes.fields_of(shown)
+    state, shares = fields.get("State", "UP"), fields.get("OverSubscribe", "NO")
+    if state != "UP":
+        step = f"scontrol update partitionname={name} state=up"
+        return Obstacle(f"partition {name} is {state} ({step})", standing=True)
+    if _FORCED.fullmatch(shares) and not reserved:
+        why = f"partition {name} has OverSubscribe={shares}, by which others' jobs share the nodes"
+        step = "a partition over them with OverSubscribe=NO, or FORCE:1"
+        return Obstacle(f"{why} of one that is exclusive ({step})", standing=True)
+    return None
 
 
 def of_nodes(
@@ -136,11 +147,26 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
         *("squeue", "--noheader", "--all", "--states=R,CF,CG,S,ST,SO", "--format=%A|%u|%e|%N"),
         f"--nodelist={hostlist.fold(busy)}",
     )
+    told: set[str] = set()
     for line in listed.splitlines():
         job, user, ends, where = [*line.strip().split("|"), "", "", ""][:4]
+        on = busy & set(hostlist.expand(where))
+        told |= on
         if job and job not in ours:
             until = f", until {ends} at the latest" if ends not in ("", "N/A", "NONE") else ""
-            for node in busy & set(hostlist.expand(where)):
+            for node in on:
                 why = f"busy with job {job} of {user}{until}"
                 obstacles[node] = Obstacle(why, standing=False, job=states[node].answers)
-    return obstacles
+    return {**obstacles, **_unseen(busy - told)}
+
+
+def _unseen(nodes: Collection[str]) -> dict[str, Obstacle]:
+    """Those of `nodes`, on which squeue has no job, that are busy still: with PrivateData=jobs it
+    shows a user no jobs of others (slurm.conf(5)).
+    """
+    why = "busy with a job that Slurm does not show to this user"
+    return {
+        name: Obstacle(why, standing=False, job=node.answers)
+        for name, node in (slurm_nodes.show(sorted(nodes)) if nodes else {}).items()
+        if node.busy
+    }

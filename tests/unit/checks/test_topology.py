@@ -40,7 +40,7 @@ def forget() -> None:
 
 def slurm_knows(monkeypatch: pytest.MonkeyPatch, leaf_of: Mapping[str, str]) -> None:
     forget()
-    monkeypatch.setattr(topology.topology, "leaf_of_nodes", lambda: leaf_of)
+    monkeypatch.setattr(topology.topology, "leaf_of_nodes", lambda partition: leaf_of)
 
 
 def partition(nodes: str = "n[1-4]", **extras: Any) -> Partition:

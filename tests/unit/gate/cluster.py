@@ -17,7 +17,7 @@ from railgauge.gate import journal, run
 from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
-from railgauge.slurm.nodes import SlurmNode
+from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.answer import Finding
 from railgauge.verdict.locating import Suspect
 from railgauge.verdict.locating.suspects import Measure
@@ -35,6 +35,9 @@ class Slurm:
         self.reason: dict[str, tuple[str, str, str]] = dict.fromkeys(names, ("", "", ""))
         self.reserved: dict[str, tuple[str, ...]] = {}
         self.lease: dict[str, int | None] = {}
+        #: reservations for maintenance, beside the gate's own; and node -> one that begins soon
+        self.maintenance: set[str] = set()
+        self.soon: dict[str, str] = {}
         self.kernel: dict[str, str] = dict.fromkeys(names, "6.12")
         self.at_each: Callable[[], None] = lambda: None
         self.suspended: set[str] = set()
@@ -50,7 +53,8 @@ class Slurm:
             flags = frozenset(self.flags[name] | ({"RESERVED"} if inside else set()))
             words, by, since = self.reason[name]
             after = self.next_state.get(name, "")
-            found[name] = SlurmNode(name, flags, words, by, since, inside, next_state=after)
+            soon = tuple(self.soon.get(name, "").split())
+            found[name] = SlurmNode(name, flags, words, by, since, inside, soon, next_state=after)
         return found
 
     def drain(self, names: Any, reason: str, by: str = slurm_nodes.OURS) -> None:
@@ -90,6 +94,12 @@ class Slurm:
     def reserve(self, name: str, nodes: Any, lease_s: int | None = None) -> None:
         self.reserved[name], self.lease[name] = tuple(nodes), lease_s
         self.at_each()
+
+    def reservations(self) -> list[Reservation]:
+        return [
+            Reservation(name, ",".join(nodes), "root", True, name in self.maintenance)
+            for name, nodes in self.reserved.items()
+        ]
 
     def renew(self, name: str, lease_s: int) -> None:
         assert name in self.reserved

@@ -23,7 +23,7 @@ from .cluster import Answers, Campaigns, Slurm, taken
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     fake = Slurm(["n1", "n2", "n3", "n4", "n5", "n6"])
     monkeypatch.setattr(client, "output", Answers("admin"))
-    for name in ("show", "drain", "resume", "comment"):
+    for name in ("show", "drain", "resume", "comment", "reservations"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
     monkeypatch.setattr(slurm_jobs, "suspended_on", fake.suspended_on)
     monkeypatch.setattr(inventories, "collect", fake.collect)

@@ -490,6 +490,12 @@ def test_partners_are_idle_in_service_and_accepted(area: Path, nodes: Slurm) -> 
     assert partners.lent("lab", ["n1"]) == ["n4"]
 
 
+def test_a_node_that_is_to_be_reserved_soon_is_no_partner(area: Path, nodes: Slurm) -> None:
+    """The gate's reservation would keep its owner's jobs from it."""
+    nodes.soon["n3"] = "hpl"
+    assert partners.lent("lab", ["n1"]) == ["n2", "n4"]
+
+
 def test_a_partner_is_accepted_as_it_is_now(area: Path, nodes: Slurm) -> None:
     """One that changed and is in service: beyond max_hold, or not looked at yet."""
     nodes.kernel["n2"] = "6.13"
@@ -548,6 +554,28 @@ def test_a_node_in_somebodys_reservation_is_not_back_in_service(
 ) -> None:
     ended, last = last_words(nodes, tests, lambda: nodes.reserve("hpl", ["n1"]))
     assert "not in service: in reservation hpl" in last and ended.kept_out == ["n1"]
+
+
+@pytest.mark.parametrize("despite", [False, True])
+def test_a_node_whose_maintenance_began_during_the_test_stays_out(
+    area: Path, nodes: Slurm, tests: Campaigns, despite: bool
+) -> None:
+    """Its jobs start in spite of the gate's reservation, and somebody may be at work on it."""
+
+    def begins() -> None:
+        nodes.reserve("pdu", ["n1"])
+        nodes.maintenance.add("pdu")
+
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"], despite_reservations=despite)
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    tests.at_each = begins
+    ended = run.finish(planned, [], lambda _: None)
+    assert nodes.show(["n1"])["n1"].ours != despite
+    words = "inside reservation pdu, a maintenance that began during the test"
+    assert ended.decided == {"n1": "" if despite else words}
 
 
 def test_a_node_that_went_down_meanwhile_is_not_back_in_service(

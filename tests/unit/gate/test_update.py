@@ -495,6 +495,31 @@ def test_an_update_waits_for_the_jobs_on_its_nodes(
     assert looks[:3] == [False] * 3 and (tmp_path / "begun").exists()
 
 
+@pytest.mark.parametrize("despite", [False, True])
+def test_no_update_begins_in_a_reservation_that_began_while_it_waited(
+    area: Path,
+    nodes: Slurm,
+    good: Campaigns,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    despite: bool,
+) -> None:
+    nodes.flags["n1"] = {"ALLOCATED"}
+
+    def ends(_: float) -> None:
+        nodes.flags["n1"] = {"IDLE", "DRAIN"}
+        nodes.reserve("hpl", ["n1"])
+
+    monkeypatch.setattr(roll.time, "sleep", ends)
+    one = roll.begin("lab", ["n1"], f"touch {tmp_path}/begun", 1, 60, despite)
+    with contextlib.ExitStack() as stack:
+        if not despite:
+            refused = stack.enter_context(pytest.raises(RailgaugeError, match="reservation hpl"))
+        roll.go_on(one, [], lambda _: None)
+    assert (tmp_path / "begun").exists() == despite
+    assert despite or "--despite-reservations" in str(refused.value.next_step)
+
+
 @pytest.mark.parametrize(
     ("flags", "suspended"),
     [

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from railgauge import hostlist
+from railgauge.acceptance import session
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 
 ALICES = (
@@ -195,11 +197,51 @@ def test_variables_of_the_user_do_not_change_what_is_read(
     squeue.write_text("#!/bin/sh\nenv\n")
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    shown = ("SQUEUE_STATES", "SQUEUE_USERS", "SLURM_TIME_FORMAT", "SACCT_FORMAT", "SLURM_CONF")
+    shown = ("SQUEUE_STATES", "SLURM_TOPO_LEN", "SLURM_TIME_FORMAT", "SACCT_FORMAT", "SLURM_CONF")
     for name in shown:
         monkeypatch.setenv(name, "x")
     seen = client.output("squeue")
     assert [name for name in shown if f"{name}=" in seen] == ["SLURM_CONF"]
+
+
+@pytest.mark.parametrize("name", ["SLURM_CLUSTERS", "SBATCH_CLUSTERS"])
+def test_no_command_is_turned_to_another_cluster(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """scontrol, squeue, scancel, sbatch and srun obey it, and sacct does not."""
+    monkeypatch.setenv(name, "other")
+    for ask in (lambda: client.output("true"), lambda: session.use("lab")):
+        with pytest.raises(SlurmProblem, match=f"{name} is other") as refused:
+            ask()
+        assert f"unset {name}" in str(refused.value.next_step)
+    monkeypatch.setenv(name, "")
+    assert client.output("true") == ""
+
+
+def test_reservations_that_begin_soon_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Slurm 24.11 prints them, cut."""
+    now = datetime.datetime.now()
+
+    def line(name: str, hours: float, state: str, flags: str = "SPEC_NODES") -> str:
+        begins = (now + datetime.timedelta(hours=hours)).isoformat(timespec="seconds")
+        return (
+            f"ReservationName={name} StartTime={begins} EndTime=2038-01-01T00:00:00 Nodes=n[1-2] "
+            f"Flags={flags} Users=alice State={state} BurstBuffer=(null)\n"
+        )
+
+    answers = {
+        "node": "NodeName=n1 State=IDLE\nNodeName=n2 State=IDLE\nNodeName=n3 State=IDLE\n",
+        "hostnames": "n1\nn2\n",
+        "reservation": line("soon", 2, "INACTIVE")
+        + line("later", 48, "INACTIVE")
+        + line("now", -1, "ACTIVE", "MAINT,SPEC_NODES")
+        + line("over", -9, "INACTIVE"),
+    }
+    monkeypatch.setattr(client, "output", lambda *words: answers[words[2]])
+    nodes = slurm_nodes.show()
+    assert nodes["n1"].soon_reserved == ("soon",) and nodes["n1"].reservations == ("now",)
+    assert nodes["n3"].soon_reserved == nodes["n3"].reservations == ()
+    assert [r.name for r in slurm_nodes.reservations() if r.maintenance] == ["now"]
 
 
 def test_only_what_railgauge_drained_is_resumed(told: list[str]) -> None:

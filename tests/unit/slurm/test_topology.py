@@ -53,6 +53,34 @@ def test_a_node_on_two_leaves_is_on_none(monkeypatch: pytest.MonkeyPatch) -> Non
     assert topology.leaf_of_nodes() == {"n1": "leaf1", "n3": "leaf2", "n4": "leaf2"}
 
 
+#: As Slurm 25.11 prints a partition with a topology of its own (src/api/partition_info.c, with
+#: the line's ends as --oneliner has them), cut.
+WITH_TOPOLOGY = "PartitionName=ib Nodes=n[1-4] PreemptMode=OFF Topology={} State=UP TotalNodes=4\n"
+
+
+@pytest.mark.parametrize(
+    ("partition", "shown", "leaf"),
+    [
+        ("ib", WITH_TOPOLOGY.format("ib"), "ibleaf1"),
+        ("ib", WITH_TOPOLOGY.format("blocks"), None),
+        ("ns", "PartitionName=ns Nodes=n[1-4] State=UP TotalNodes=4\n", "leaf1"),
+        ("", "", "leaf1"),
+    ],
+)
+def test_a_partitions_leaves_are_those_of_its_own_topology(
+    monkeypatch: pytest.MonkeyPatch, partition: str, shown: str, leaf: str | None
+) -> None:
+    """Since 25.05; `scontrol show topology` alone tells of the cluster's default one."""
+    answers = {
+        ("topology",): TREE,
+        ("topology", "ib"): TREE.replace("leaf", "ibleaf"),
+        ("topology", "blocks"): "BlockName=b1 BlockIndex=0 Nodes=n[1-4] BlockSize=4\n",
+        ("partition", partition): shown,
+    }
+    monkeypatch.setattr(client, "output", lambda *words: answers[words[2:-1]])
+    assert topology.leaf_of_nodes(partition).get("n1") == leaf
+
+
 @pytest.mark.parametrize(
     ("limit", "seconds"),
     [("00:30:00", 1800), ("1-00:00:00", 86400), ("2-01:02:03", 176523), ("UNLIMITED", None)],

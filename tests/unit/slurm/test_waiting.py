@@ -23,7 +23,7 @@ class Controller:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.flags: dict[str, set[str]] = {f"n{number}": {"IDLE"} for number in range(1, 5)}
-        self.partition = "UP"
+        self.partition, self.shares = "UP", "NO"
         self.jobs = ""
         self.reservations = ""
         self.reason = "Resources"
@@ -37,7 +37,10 @@ class Controller:
     def ask(self, *words: str) -> str:
         self.asked.append(" ".join(words[:3]))
         if words[:3] == ("scontrol", "show", "partition"):
-            return f"PartitionName=ns AllowGroups=ALL State={self.partition} TotalNodes=4\n"
+            shares = f"OverSubscribe={self.shares}"
+            return (
+                f"PartitionName=ns AllowGroups=ALL {shares} State={self.partition} Nodes=n[1-4]\n"
+            )
         if words[0] == "scontrol":
             self.held = (self.held or words[1] == "uhold") and words[1] != "release"
             return self.reservations
@@ -83,6 +86,50 @@ def test_a_drained_node_is_told_with_who_and_why(controller: Controller) -> None
         controller.flags[name].add("DRAIN")
     assert words("n1", "n2", "n3") == "n[2-3] drained by alice: bad disk"
     assert waiting.of_nodes(["n2"])["n2"].standing
+
+
+@pytest.mark.parametrize(
+    ("shares", "forced"),
+    [
+        *(("NO", False), ("EXCLUSIVE", False), ("YES:4", False), ("FORCE:1", False)),
+        *(("FORCE:4", True), ("FORCE:10", True), ("FORCE", True)),
+    ],
+)
+def test_where_slurm_forces_jobs_to_share_nodes_none_is_measured(
+    controller: Controller, shares: str, forced: bool
+) -> None:
+    """Exclusive or not (slurmctld/node_scheduler.c, _resolve_shared_status)."""
+    controller.shares = shares
+    obstacle = waiting.of_partition("ns")
+    assert (obstacle is not None) == forced
+    if obstacle is not None:
+        assert obstacle.standing and f"partition ns has OverSubscribe={shares}" in obstacle.why
+    assert waiting.of_partition("ns", reserved=True) is None
+
+
+def test_a_busy_node_whose_job_slurm_does_not_show_is_told(controller: Controller) -> None:
+    """PrivateData=jobs: `squeue` shows a user no jobs of others, and ends with 0."""
+    controller.flags["n1"] = {"ALLOCATED"}
+    controller.flags["n2"] = {"MIXED"}
+    controller.jobs = "12|me|2026-11-22T10:00:00|n2\n"
+    assert words("n1", "n2", "n3", our_jobs=("12",)) == (
+        "n1 busy with a job that Slurm does not show to this user"
+    )
+    assert waiting.of_nodes(["n1"])["n1"].job
+
+
+def test_a_node_whose_job_has_just_ended_is_not_busy(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.flags["n1"] = {"ALLOCATED"}
+
+    def ended(*command: str) -> str:
+        if command[0] == "squeue":
+            controller.flags["n1"] = {"IDLE"}
+        return controller.ask(*command)
+
+    monkeypatch.setattr(client, "output", ended)
+    assert waiting.of_nodes(["n1"]) == {}
 
 
 def test_a_node_that_does_not_answer_is_left_to_slurms_own_reason(controller: Controller) -> None:
