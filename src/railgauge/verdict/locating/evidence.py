@@ -108,7 +108,7 @@ class Stand:
     """
 
     __slots__ = (
-        *("always", "at_times", "count", "good", "good_as_server", "good_with"),
+        *("always", "at_times", "count", "good", "good_as_server", "good_ways", "good_with"),
         *("quiet", "quiet_good"),
     )
 
@@ -120,6 +120,9 @@ class Stand:
         self.quiet_good = 0
         self.always = 0.0
         self.at_times = 0.0
+        #: whether it was the server, and whether that was across leaves (None: not known), as it
+        #: was good
+        self.good_ways: set[tuple[bool, bool | None]] = set()
         #: node that it was good with -> the result; at most three, to know one besides any two
         self.good_with: dict[str, int] = {}
 
@@ -167,6 +170,8 @@ class Evidence:
         self.added: set[End] = set()
         #: end -> how many of its results had events in its counters
         self.events: dict[End, int] = {}
+        #: nodes with a result within their leaf
+        self.inside: set[str] = set()
         #: leaf -> its results with other leaves, and within
         self.across: dict[str, Tally] = {}
         self.within: dict[str, Tally] = {}
@@ -203,7 +208,7 @@ class Evidence:
             first = 0
             self.expected, self.weights, self.lows, self.alike = [], [], [], []
             self.stands, self.ends, self.across, self.within = {}, {}, {}, {}
-            self.events = {}
+            self.events, self.inside = {}, set()
             self._times, self._met, self._values = {}, {}, {}
             self._good, self._judged, self._cleared = set(), set(), set()
         self._judge(first)
@@ -256,6 +261,8 @@ class Evidence:
             leaf_a, leaf_b = leaf_of(a), leaf_of(b)
             between[leaf_a, leaf_b] += 1
             crosses = None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
+            if crosses is False:
+                self.inside.update((a.node, b.node))
             kind = (o.condition, crosses, a.rail == b.rail, o.quiet)
             numbers = classes.get(kind)
             if numbers is None:
@@ -281,6 +288,8 @@ class Evidence:
     def _judge_class(self, kind: _Class, numbers: Sequence[int]) -> None:
         observations = self.observations
         values = self._values_of(numbers)
+        # Peers tell nothing of an end that all of them are of.
+        alone = set() if kind in self._values else self._in_all(numbers)
         values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
         clean, others = self._beside_bad_leaf(kind, numbers)
         if clean:
@@ -359,10 +368,12 @@ class Evidence:
                 often = always if chance == 0 else often_low
                 self._take_low(number, o, always, often, chance)
             else:
-                self._take_pass(number, o, always, at_times, good)
-                if known or loaded_peers or (reference_holds and o.bound is not None):
-                    self._judged.update(o[:2])
-                    self._cleared.update(o[:2] if good else ())
+                self._take_pass(number, o, always, at_times, good, kind[1])
+                by_reference = reference_holds and o.bound is not None
+                if known or loaded_peers or by_reference:
+                    judged = {o.a, o.b} if by_reference else {o.a, o.b} - alone
+                    self._judged |= judged
+                    self._cleared |= judged if good else set()
         if len(lows) + lost < len(numbers):
             self._good.add(kind)
         elif lows and kind not in self._good:
@@ -542,8 +553,23 @@ class Evidence:
             for leaf in (leaf_a, leaf_b) if leaf_a != leaf_b else (leaf_a,):
                 (self.within if leaf_a == leaf_b else self.across)[leaf].low += 1
 
+    def _in_all(self, numbers: Sequence[int]) -> set[End]:
+        """The ends that are in all of these results."""
+        ends: set[End] = set(self.observations[numbers[0]][:2])
+        for number in numbers:
+            ends.intersection_update(self.observations[number][:2])
+            if not ends:
+                break
+        return ends
+
     def _take_pass(
-        self, number: int, o: Observation, always: float, at_times: float, good: bool
+        self,
+        number: int,
+        o: Observation,
+        always: float,
+        at_times: float,
+        good: bool,
+        crosses: bool | None,
     ) -> None:
         if o.quiet:
             # It says nothing against "slow when others are busy".
@@ -553,6 +579,8 @@ class Evidence:
             return
         if good:
             self.stands[o.a].good_as_server += 1
+            self.stands[o.a].good_ways.add((True, crosses))
+            self.stands[o.b].good_ways.add((False, crosses))
         for end, partner in ((o.a, o.b.node), (o.b, o.a.node)):
             stand = self.stands[end]
             stand.count += 1

@@ -308,6 +308,7 @@ def _whole_leaf(
         return None
     if stays_good and len(nodes) < 2:
         return None
+    shown = not stays_good or _are_good_within(evidence, nodes)
     score = _score_by_round(lows)
     if len(others) == 1:
         name = "-".join(sorted((leaf, *others), key=natural))
@@ -317,12 +318,26 @@ def _whole_leaf(
     if any(tally.low >= _MOST_RESULTS * tally.all for tally in elsewhere):
         return None
     twice = len({low.round for low in lows}) > 1
-    confirmed = twice and not spared and score >= scoring.bar(len(evidence.across))
+    confirmed = twice and shown and not spared and score >= scoring.bar(len(evidence.across))
     # Where nothing was measured within the leaf, only counters can tell it from its uplinks.
     of_uplinks = stays_good or not evidence.within.get(leaf, Tally()).all
     name = _uplink(evidence, leaf) if of_uplinks else leaf
     kind: Literal["leaf", "uplink"] = "uplink" if stays_good or name != leaf else "leaf"
     return Gathering(kind, name, tuple(lows), score, confirmed, "other leaves")
+
+
+def _are_good_within(evidence: Evidence, nodes: Collection[str]) -> bool:
+    """Whether most of these nodes that were measured within their leaf were good there. What is not
+    low is not good yet: a few values may be of a wide spread.
+    """
+    inside = evidence.inside.intersection(nodes)
+    good = {
+        node
+        for node in inside
+        for end in evidence.ends[node]
+        if any(crosses is False for _, crosses in evidence.stands[end].good_ways)
+    }
+    return 2 * len(good) > len(inside) or not inside
 
 
 def _most_spared(evidence: Evidence, leaf: str, leaving: Sequence[Low]) -> int:

@@ -422,7 +422,9 @@ class _Judge:
             if rarely:
                 why = f"good {ENOUGH_GOOD} times with others"
                 return [Measure(end.name, self._clean(end, part.nodes), why) for end in rarely]
-            return []
+            otherwise = [end for end in ends if not self._is_good_alike(end, lows)]
+            why = "good with others the same way: the same end as server, over as many leaves"
+            return [Measure(end.name, self._clean(end, part.nodes), why) for end in otherwise]
         node = part.nodes[0]
         convicting = [
             low for low in lows if not low.event and self._is_clean(_other(low, node), (node,))
@@ -434,6 +436,19 @@ class _Judge:
         if not events and not self._is_own(part, convicting):
             return self._again(part, "a partner at its own leaf")
         return [] if self._twice(lows) else self._again(part, "another round")
+
+    def _is_good_alike(self, end: End, lows: Sequence[Low]) -> bool:
+        """Whether an end was good in any way in which it was low: as server or client, where that
+        is known, and within a leaf or across leaves.
+        """
+        directed = self.evidence.directed
+        low_ways = {
+            (directed and one.a == end, self.evidence.crosses(one))
+            for one in lows
+            if end in (one.a, one.b)
+        }
+        good_ways = self.evidence.stands[end].good_ways
+        return any((directed and serves, crosses) in low_ways for serves, crosses in good_ways)
 
     def _is_own(self, part: Part, lows: Sequence[Low]) -> bool:
         """Whether the uplinks of its leaf do not explain it: that they are bad so often is unlikely
