@@ -9,7 +9,16 @@ from typing import Any
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write beside `path` and rename; a crash or a full disk leaves what was there before."""
+    """Write beside `path` and rename; a crash or a full disk leaves what was there before.
+
+    A link stays one, and its file is replaced. What is no regular file, a device or a pipe, is
+    written to.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    if path.is_symlink():
+        path = path.resolve()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as stream:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from railgauge.errors import EnvironmentProblem
+
 HOME = Path(__file__).resolve().parents[2]
 CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
@@ -17,9 +19,23 @@ SOURCE = HOME / "src"
 def results_root() -> Path:
     """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of the checkout.
 
-    It must be on a file system that the compute nodes share.
+    It must be on a file system that the compute nodes share. EnvironmentProblem where it cannot be
+    a folder: what lies in one that is not mounted must not be taken for not there.
     """
-    return Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
+    root = Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
+    require_folder(root, "the results area")
+    return root
+
+
+def require_folder(path: Path, what: str) -> None:
+    """EnvironmentProblem where `path` is there and is no folder, or a link that leads to none."""
+    if not os.path.lexists(path) or path.is_dir():
+        return
+    found = "no folder" if path.exists() else f"a link to {path.readlink()}, which is not there"
+    raise EnvironmentProblem(
+        f"{what} {path} is {found}",
+        next_step="mount it, or RAILGAUGE_RESULTS=DIR, a folder that the compute nodes share",
+    )
 
 
 def references_folder() -> Path:

@@ -88,3 +88,39 @@ def test_what_is_kept_is_written_by_these_alone(room: str) -> None:
         )
     }
     assert plain == {name: count for name, count in _PLAIN.items() if name.startswith(f"{room}/")}
+
+
+def test_a_link_stays_one_and_its_file_is_replaced(file: Path) -> None:
+    link = file.with_name("latest.json")
+    link.symlink_to(file.name)
+    atomic.write_json(link, AFTER)
+    assert link.is_symlink() and json.loads(file.read_text()) == AFTER
+    assert len(list(file.parent.iterdir())) == 2
+
+
+def test_a_link_to_nothing_yet_makes_its_file(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    atomic.write_text(link, "new")
+    assert link.is_symlink() and (tmp_path / "file").read_text() == "new"
+
+
+def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
+    """Else `-o /dev/null`, by root, replaces the device."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    atomic.write_text(fifo, "page")
+    assert os.read(reader, 100) == b"page" and fifo.is_fifo()
+    os.close(reader)
+    # As the shell's `>(command)`.
+    reader, writer = os.pipe()
+    atomic.write_text(Path(f"/dev/fd/{writer}"), "page")
+    assert os.read(reader, 100) == b"page"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_folder_is_no_place_to_write_to(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        atomic.write_text(tmp_path, "page")

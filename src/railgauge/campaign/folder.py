@@ -360,9 +360,13 @@ class RunningError(RailgaugeError):
 
 _RECORD = pydantic.TypeAdapter(Campaign)
 
+_OTHERS = "railgauge accept measures anew; railgauge campaigns has the others"
+
 
 def campaigns_folder() -> Path:
-    return paths.results_root() / "campaigns"
+    folder = paths.results_root() / "campaigns"
+    paths.require_folder(folder, "the folder of all campaigns")
+    return folder
 
 
 def load(name: str) -> Campaign:
@@ -382,6 +386,11 @@ def load(name: str) -> Campaign:
             }
         )
     except FileNotFoundError:
+        if record.is_symlink():
+            raise RailgaugeError(
+                f"{record} is a link to nothing, expected a campaign's record",
+                next_step=_OTHERS,
+            ) from None
         known = [folder.name for folder in all_folders()]
         newest = f"; the newest is {known[-1]}" if known else ""
         raise RailgaugeError(
@@ -393,10 +402,13 @@ def load(name: str) -> Campaign:
         place = ".".join(str(part) for part in first["loc"])
         raise RailgaugeError(
             f"{record}: {place}: {first['msg']}, expected a campaign's record",
-            next_step="railgauge accept measures anew; railgauge campaigns has the others",
+            next_step=_OTHERS,
         ) from None
     except (OSError, ValueError, AttributeError) as error:
-        raise RailgaugeError(f"{record}: not a campaign's record: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else "not the JSON of one"
+        raise RailgaugeError(
+            f"{record}: {why}, expected a campaign's record", next_step=_OTHERS
+        ) from None
 
 
 def all_folders() -> list[Path]:

@@ -129,7 +129,9 @@ def _described(folder: Path) -> dict[str, Any]:
         item = folders.load(str(folder))
         path = item.folder / "verdict.json"
         decision = json.loads(path.read_text())["verdict"] if path.exists() else None
-    except (RailgaugeError, OSError, ValueError, LookupError) as error:
+    except RailgaugeError as error:
+        return {"id": folder.name, "folder": str(folder), "unreadable": error.message}
+    except (OSError, ValueError, LookupError) as error:
         return {"id": folder.name, "folder": str(folder), "unreadable": str(error)}
     return {
         "id": item.id,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from railgauge import systems
+from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
@@ -33,7 +34,7 @@ class Inconclusive(RailgaugeError):
 @click.argument("after")
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Number(0, 1, max_open=True),
     help="The smallest change that matters, as a share; else what the system's data says "
     "(least_change), or 0.02.",
 )
@@ -159,12 +160,17 @@ def _campaigns(before: str, after: str) -> list[list[Campaign]]:
     for side, of_side in zip(names, named, strict=True):
         if _ACCEPTED in side:
             of_side.append(folder.last_accepted(systems[0], {one.id for one in everything}))
-    for one in (one for side in named for one in side):
+    everything = [one for side in named for one in side]
+    for one in everything:
         if one.state == "running" and not one.broke_off:
             raise folder.RunningError(one)
-    both = {one.id for one in named[0]} & {one.id for one in named[1]}
-    if both:
-        raise RailgaugeError(f"campaign {', '.join(sorted(both))} is on both sides")
+    # A copy is the same campaign: to count it again would make chance look certain.
+    ids = [one.recorded_id or one.id for one in everything]
+    if twice := sorted({each for each in ids if ids.count(each) > 1}):
+        raise RailgaugeError(
+            f"campaign {', '.join(twice)} is there twice, expected each once, on one side",
+            next_step="railgauge campaigns",
+        )
     return named
 
 

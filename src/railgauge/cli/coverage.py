@@ -10,6 +10,7 @@ import click
 
 from railgauge import hostlist, systems
 from railgauge.acceptance import session
+from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--nodes", help="Only these nodes: n[1-4].")
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="DAYS",
     help="Only nodes that were accepted longer ago than this, or never.",
 )

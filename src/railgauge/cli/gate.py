@@ -13,6 +13,7 @@ import click
 from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.cli.lazy import LazyGroup
+from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 
@@ -266,7 +267,9 @@ def despite(command: _Command) -> _Command:
 @despite
 @click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
-@click.option("--wait", "wait_s", type=float, default=3600, help="... s for their jobs to end.")
+@click.option(
+    "--wait", "wait_s", type=Number(min=0), default=3600, help="... s for their jobs to end."
+)
 @json_option("gate-run")
 def run_(
     system: str | None,

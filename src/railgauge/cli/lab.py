@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from railgauge import hostlist, systems, terminal
+from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import (
@@ -231,7 +232,7 @@ def _faults(cluster: Lab) -> list[dict[str, Any]]:
 
 
 @lab.command("uplinks")
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="What goes over them in that time.")
+@click.option("--seconds", type=Number(min=0.1), help="What goes over them in that time.")
 @click.option(
     "--mode",
     type=click.Choice(list(switches.MODES)),

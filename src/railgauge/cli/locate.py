@@ -117,16 +117,21 @@ _HELP = "railgauge locate --help"
 
 def _of_logs(folder: Path) -> Evidence:
     from railgauge.verdict.locating import logs
+    from railgauge.verdict.locating.evidence import Missing
 
-    texts = {}
+    texts, unread = {}, []
     try:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            if path.stat().st_size <= _LARGEST_LOG:
-                name = str(path.relative_to(folder))
+            name, size = str(path.relative_to(folder)), path.stat().st_size
+            if size > _LARGEST_LOG:
+                why = f"{size / 2**20:.0f} MiB, expected at most {_LARGEST_LOG / 2**20:.0f}"
+                unread.append(Missing(name, None, why))
+            else:
                 texts[name] = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}", next_step=_HELP) from None
     evidence = logs.read(texts)
+    evidence.missing += unread
     if not evidence.observations:
         raise InputError(
             f"{folder}: {len(texts)} files, none an output of nccl-tests between two hosts, nor a "

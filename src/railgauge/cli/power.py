@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--runs", type=click.IntRange(min=1), required=True, help="Of each place.")
 @click.option(
     "--noise",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     required=True,
     help="The standard deviation of a place's runs, as a share: 0.01.",
 )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Number(0, 1, max_open=True),
     default=0.02,
     show_default=True,
     help="The smallest change that matters, as a share.",

@@ -16,8 +16,8 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where to write it; if not given, report.html in the campaign's folder, or "
-    "history-SYSTEM.html in the results root.",
+    help="Where to write it, - for standard output; if not given, report.html in the campaign's "
+    "folder, or history-SYSTEM.html in the results root.",
 )
 def report(campaign: str | None, history: str | None, output: Path | None) -> None:
     """Write a campaign's page: verdict, findings with their evidence, all numbers.
@@ -38,6 +38,9 @@ def report(campaign: str | None, history: str | None, output: Path | None) -> No
     from railgauge.verdict.rules import decide
 
     verdict = decide(campaigns.load(campaign or "latest"))
+    if str(output) == "-":
+        click.echo(page.html(verdict), nl=False)
+        return
     path = output or verdict.campaign.folder / page.FILE
     _write(path, page.html(verdict), verdict.campaign.id)
     mark = "SIMULATED " if verdict.simulated else ""
@@ -52,6 +55,9 @@ def _history(system: str, output: Path | None) -> None:
 
     path = output or paths.results_root() / f"history-{system}.html"
     text = history.html(system, last_accepts(system), lines_of(system))
+    if str(output) == "-":
+        click.echo(text, nl=False)
+        return
     _write(path, text, f"--history {system}")
     click.echo(str(path))
 

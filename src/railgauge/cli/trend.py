@@ -9,6 +9,7 @@ from typing import NoReturn
 import click
 
 from railgauge import hostlist, systems
+from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
 
@@ -19,7 +20,7 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
 @click.option("--node", help="Name only places of this node.")
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Number(0, 1, max_open=True),
     default=0.01,
     show_default=True,
     help="The smallest decline over all campaigns that is a finding, as a share.",

@@ -81,7 +81,7 @@ def test_results_that_cannot_be_kept_are_an_error_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path / "file"))
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path / "file" / "results"))
     with pytest.raises(EnvironmentProblem, match="cannot make a campaign's folder") as caught:
         Campaign.create("lab", "acceptance", SCOPE, ["railgauge", "accept"], REQUESTED)
     assert "RAILGAUGE_RESULTS" in str(caught.value.next_step)
@@ -105,8 +105,36 @@ def test_the_latest_of_none_is_refused() -> None:
 def test_what_is_no_record_is_refused_by_its_path(root: Path, text: str) -> None:
     path = saved(root).folder / "campaign.json"
     path.write_text(text)
-    with pytest.raises(RailgaugeError, match=str(path)):
+    with pytest.raises(RailgaugeError, match=str(path)) as refused:
         folder.load(OLDER)
+    assert "expected a campaign's record" in refused.value.message
+    assert "railgauge campaigns" in str(refused.value.next_step)
+
+
+@pytest.mark.parametrize("kind", ["a link to nothing", "a folder"])
+def test_a_record_that_cannot_be_read_is_refused_by_its_path(root: Path, kind: str) -> None:
+    path = saved(root).folder / "campaign.json"
+    path.unlink()
+    path.mkdir() if kind == "a folder" else path.symlink_to("gone")
+    for name in (OLDER, "latest"):
+        with pytest.raises(RailgaugeError, match=str(path)) as refused:
+            folder.load(name)
+        assert "expected a campaign's record" in refused.value.message
+
+
+@pytest.mark.parametrize("part", ["", "campaigns"])
+@pytest.mark.parametrize("kind", ["a link to nowhere", "a file"])
+def test_results_that_are_not_mounted_are_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, kind: str
+) -> None:
+    root = tmp_path / "results"
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(root))
+    path = root / part if part else root
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to("/nowhere/at/all") if kind == "a link to nowhere" else path.write_text("")
+    with pytest.raises(EnvironmentProblem, match=str(path)) as refused:
+        folder.all_folders()
+    assert "mount it" in str(refused.value.next_step)
 
 
 def test_a_record_with_a_wrong_field_is_refused_by_that(root: Path) -> None:

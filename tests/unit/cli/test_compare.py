@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,16 @@ def test_campaigns_of_two_systems_are_not_compared(root: Path) -> None:
 def test_a_campaign_is_not_compared_with_itself(root: Path, words: tuple[str, str]) -> None:
     measured.leave(root, 0, values(0), gate="acceptance", verdict="accept")
     assert failing(*words)
+
+
+def test_a_campaign_counts_once_on_its_side_and_so_does_its_copy(root: Path) -> None:
+    """Its numbers a second time would make chance look certain."""
+    one, other = (measured.leave(root, n, values(n)) for n in range(2))
+    copy = root / "campaigns" / measured.name(2)
+    shutil.copytree(one.folder, copy)
+    assert f"campaign {one.id} is there twice" in str(failing(f"{one.id},{one.id}", other.id))
+    assert f"campaign {one.id} is there twice" in str(failing(f"{one.id},{copy.name}", other.id))
+    assert f"campaign {one.id} is there twice" in str(failing(one.id, copy.name))
 
 
 def test_no_accepted_campaign_is_an_error(root: Path) -> None:
