@@ -57,6 +57,7 @@ _ATTEMPTS = "src/railgauge/verdict/attempts.py"
 _COMPARE = "src/railgauge/verdict/compare.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _RULES = "tests/unit/verdict/test_rules.py"
+_INNOCENTS = "tests/unit/verdict/locating/test_innocents.py"
 _SILENT_LEAVES = "tests/unit/verdict/test_silent_leaves.py"
 _GATE = "tests/unit/gate"
 _PATROL = "tests/unit/patrol"
@@ -2823,7 +2824,7 @@ MUTANTS = [
     _locate(
         "a value that nothing judges is good",
         "evidence",
-        "if known or loaded_peers or (reference_holds and o.bound is not None):",
+        "if known or loaded_peers or by_reference:",
         "if True:",
         "test_scenarios.py -k nothing_judges",
     ),
@@ -3337,6 +3338,105 @@ MUTANTS = [
         "    if verdict.simulated:\n",
         "    if False:\n",
         f"{_PAGE}::test_a_rehearsal_is_not_compared_with_what_was_measured",
+    ),
+    Mutant(
+        "who is in all results of a condition passes by them",
+        "src/railgauge/verdict/locating/evidence.py",
+        "if alone and not by_reference:",
+        "if False:",
+        f"{_INNOCENTS} -k is_not_judged_by_them",
+    ),
+    Mutant(
+        "what is not low within a leaf is good there",
+        "src/railgauge/verdict/locating/fabric.py",
+        "    confirmed = twice and shown and not spared",
+        "    confirmed = twice and not spared",
+        f"{_INNOCENTS} -k slow_by_heat",
+    ),
+    Mutant(
+        "good as server says that a client is good",
+        "src/railgauge/verdict/locating/suspects.py",
+        "            otherwise = [end for end in ends if not self._is_good_alike(end, lows)]",
+        "            otherwise: list[End] = []",
+        f"{_INNOCENTS} -k one_way",
+    ),
+    Mutant(
+        "Slurm's commands are turned to another cluster",
+        "src/railgauge/slurm/client.py",
+        "    if (problem := elsewhere()) is not None:",
+        "    if (problem := elsewhere()) is not None and False:",
+        "tests/unit/slurm/test_nodes.py -k another_cluster",
+    ),
+    Mutant(
+        "jobs that Slurm does not show are not there",
+        "src/railgauge/slurm/waiting.py",
+        "return {**obstacles, **_unseen(busy - told)}",
+        "return obstacles",
+        "tests/unit/slurm/test_waiting.py -k does_not_show",
+    ),
+    Mutant(
+        "jobs that share nodes by force are measured alone",
+        "src/railgauge/slurm/waiting.py",
+        "    if _FORCED.fullmatch(shares) and not reserved:",
+        "    if False:",
+        "tests/unit/slurm/test_waiting.py -k forces_jobs",
+    ),
+    Mutant(
+        "a partition's leaves are those of the cluster's default topology",
+        "src/railgauge/slurm/topology.py",
+        "chosen = [name] if partition and (name := _named(partition)) else []",
+        "chosen: list[str] = []",
+        "tests/unit/slurm/test_topology.py -k own_topology",
+    ),
+    Mutant(
+        "a node is accepted on which a maintenance has begun",
+        "src/railgauge/gate/run.py",
+        "            run.decided |= reserved\n",
+        "",
+        "tests/unit/gate/test_run.py -k maintenance_began",
+    ),
+    Mutant(
+        "an update begins in a reservation that began while it waited",
+        "src/railgauge/gate/roll.py",
+        "    # A reservation may have begun meanwhile.\n"
+        "    _require_free(list(states.values()), roll.despite_reservations)\n",
+        "",
+        "tests/unit/gate/test_update.py -k began_while_it_waited",
+    ),
+    Mutant(
+        "a node that is to be reserved soon is lent as a partner",
+        "src/railgauge/gate/partners.py",
+        "            and not states[name].soon_reserved\n",
+        "",
+        "tests/unit/gate/test_run.py -k reserved_soon",
+    ),
+    Mutant(
+        "a reader that goes early makes a reject of every answer",
+        "src/railgauge/cli/commands.py",
+        "    sys.stdout, sys.stderr = _written(sys.stdout), _written(sys.stderr, is_log=True)\n",
+        "",
+        "tests/unit/cli/test_output.py -k goes_early",
+    ),
+    Mutant(
+        "a campaign counts twice as two runs",
+        "src/railgauge/cli/compare.py",
+        "    if twice := sorted({each for each in ids if ids.count(each) > 1}):",
+        "    if twice := []:",
+        "tests/unit/cli/test_compare.py -k counts_once",
+    ),
+    Mutant(
+        "a device that a page is written to is replaced",
+        "src/railgauge/atomic.py",
+        "    if path.exists() and not path.is_file():",
+        "    if False:",
+        "tests/unit/test_atomic.py -k no_regular_file",
+    ),
+    Mutant(
+        "a results area that is not mounted has no campaigns",
+        "src/railgauge/paths.py",
+        "    if not os.path.lexists(path) or path.is_dir():",
+        "    if True:",
+        "tests/unit/campaign/test_folder.py -k not_mounted",
     ),
 ]
 

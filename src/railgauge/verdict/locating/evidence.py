@@ -371,9 +371,11 @@ class Evidence:
                 self._take_pass(number, o, always, at_times, good, kind[1])
                 by_reference = reference_holds and o.bound is not None
                 if known or loaded_peers or by_reference:
-                    judged = {o.a, o.b} if by_reference else {o.a, o.b} - alone
-                    self._judged |= judged
-                    self._cleared |= judged if good else set()
+                    ends: Iterable[End] = (o.a, o.b)
+                    if alone and not by_reference:
+                        ends = {o.a, o.b} - alone
+                    self._judged.update(ends)
+                    self._cleared.update(ends if good else ())
         if len(lows) + lost < len(numbers):
             self._good.add(kind)
         elif lows and kind not in self._good:
