@@ -3361,6 +3361,13 @@ MUTANTS = [
         f"{_INNOCENTS} -k one_way",
     ),
     Mutant(
+        "of a lossy spine only the ends at one leaf might have been unlucky",
+        "src/railgauge/verdict/locating/suspects.py",
+        "len(across) * (1 + alike)",
+        "len(across)",
+        "tests/unit/verdict/locating/test_campaigns.py -k lossy_spine_twice",
+    ),
+    Mutant(
         "Slurm's commands are turned to another cluster",
         "src/railgauge/slurm/client.py",
         "    if (problem := elsewhere()) is not None:",

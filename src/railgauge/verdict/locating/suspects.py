@@ -474,8 +474,17 @@ class _Judge:
         for other in lows:
             if other not in crossed:
                 chance *= max(other.chance, scoring.TRANSIENT)
-        at_leaf = len(self.evidence.stands) / len(self.evidence.across)
-        return chance * at_leaf < scoring.FALSE_ACCUSATION
+        return chance * self._as_likely(leaf, len(crossed)) < scoring.FALSE_ACCUSATION
+
+    def _as_likely(self, leaf: str, count: int) -> float:
+        """How many ends might as well have been low so often over the uplinks of their leaf: those
+        of this leaf, and of others as their rates are beside its. A spine makes all leaves lossy.
+        """
+        across = self.evidence.across
+        rates = {name: self.at_times[name] / tally.all for name, tally in across.items()}
+        here = max(rates[leaf], 1 / across[leaf].all)
+        alike = sum(min(rate / here, 1.0) ** count for name, rate in rates.items() if name != leaf)
+        return len(self.evidence.stands) / len(across) * (1 + alike)
 
     @functools.cached_property
     def at_times(self) -> Counter[str]:

@@ -25,6 +25,19 @@ def test_no_campaign_accuses_an_innocent(model: str, noise: str) -> None:
     assert [outcome.innocent for outcome in outcomes] == [[], []]
 
 
+def test_of_many_ends_one_meets_a_lossy_spine_twice_and_is_low_once_by_chance() -> None:
+    """All leaves are as lossy as its own: it is one of 36,864 that might have been so unlucky."""
+    fabric = bench_locate.Fabric(4608, 8, 64)
+    model, noise, seed = "one lossy spine of 16, with switch counters", "heavy", 3
+    chance = random.Random(f"{model} {noise} {seed}")
+    make, most = bench_locate.MODELS[model]
+    faults, guilty = make(fabric, fabric.ends, chance)
+    values = bench_locate.pool("heavy")
+    sim = bench_locate.Simulation(fabric, faults, values, chance.randrange(2**60), correlated=False)
+    outcome = bench_locate.run(sim, guilty, most)
+    assert outcome.innocent == [] and outcome.found == 3
+
+
 @pytest.mark.parametrize("noise", bench_locate.NOISES)
 @pytest.mark.parametrize("count", [1, 8, 32])
 def test_slow_rails_are_named_by_the_third_round(count: int, noise: str) -> None:
