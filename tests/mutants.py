@@ -3377,8 +3377,8 @@ MUTANTS = [
     Mutant(
         "jobs that Slurm does not show are not there",
         "src/railgauge/slurm/waiting.py",
-        "return {**obstacles, **_unseen(busy - told)}",
-        "return obstacles",
+        "return {**obstacles, **more, **others}",
+        "return {**obstacles, **more}",
         "tests/unit/slurm/test_waiting.py -k does_not_show",
     ),
     Mutant(

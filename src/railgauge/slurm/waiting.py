@@ -33,7 +33,6 @@ NOT_AVAILABLE = "ReqNodeNotAvail"
 #: How the reason names these nodes; under load it may say only that there are some.
 _UNAVAILABLE = re.compile(r"UnavailableNodes:([\w\[\],.-]+)")
 
-
 #: Jobs share nodes whatever they ask for (slurm.conf(5), OverSubscribe: "without any means for
 #: users to disable it").
 _FORCED = re.compile("FORCE(?::(?!1$)[0-9]+)?")
@@ -139,15 +138,31 @@ def _reservations(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dic
 
 
 def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, Obstacle]:
+    obstacles, hidden = _listed(states, ours)
+    if not hidden:
+        return obstacles
+    # Between the two looks a job may have ended, and the next one of ours begun.
+    more, hidden = _listed(slurm_nodes.show(sorted(hidden)), ours)
+    # With PrivateData=jobs squeue shows a user no jobs of others (slurm.conf(5)).
+    why = "busy with a job that Slurm does not show to this user"
+    others = {n: Obstacle(why, standing=False, job=states[n].answers) for n in hidden}
+    return {**obstacles, **more, **others}
+
+
+def _listed(
+    states: Mapping[str, SlurmNode], ours: Collection[str]
+) -> tuple[dict[str, Obstacle], set[str]]:
+    """Node -> the job of somebody else that keeps it busy; and the busy nodes on which Slurm lists
+    no job.
+    """
     busy = {name for name, node in states.items() if node.busy}
     if not busy:
-        return {}
-    obstacles = {}
+        return {}, set()
+    obstacles, told = {}, set()
     listed = client.output(
         *("squeue", "--noheader", "--all", "--states=R,CF,CG,S,ST,SO", "--format=%A|%u|%e|%N"),
         f"--nodelist={hostlist.fold(busy)}",
     )
-    told: set[str] = set()
     for line in listed.splitlines():
         job, user, ends, where = [*line.strip().split("|"), "", "", ""][:4]
         on = busy & set(hostlist.expand(where))
@@ -157,16 +172,4 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
             for node in on:
                 why = f"busy with job {job} of {user}{until}"
                 obstacles[node] = Obstacle(why, standing=False, job=states[node].answers)
-    return {**obstacles, **_unseen(busy - told)}
-
-
-def _unseen(nodes: Collection[str]) -> dict[str, Obstacle]:
-    """Those of `nodes`, on which squeue has no job, that are busy still: with PrivateData=jobs it
-    shows a user no jobs of others (slurm.conf(5)).
-    """
-    why = "busy with a job that Slurm does not show to this user"
-    return {
-        name: Obstacle(why, standing=False, job=node.answers)
-        for name, node in (slurm_nodes.show(sorted(nodes)) if nodes else {}).items()
-        if node.busy
-    }
+    return obstacles, busy - told

@@ -132,6 +132,21 @@ def test_a_node_whose_job_has_just_ended_is_not_busy(
     assert waiting.of_nodes(["n1"]) == {}
 
 
+def test_the_next_job_of_ours_is_not_taken_for_somebodys(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one before ended between the look at the node and that at its jobs."""
+    controller.flags["n1"] = {"ALLOCATED"}
+    looks: list[str] = []
+
+    def begins(*command: str) -> str:
+        looks.append(command[0])
+        return "13|me|2026-11-22T10:00:00|n1\n" if looks == ["squeue", "squeue"] else ""
+
+    monkeypatch.setattr(client, "output", begins)
+    assert waiting.of_nodes(["n1"], our_jobs=("13",)) == {}
+
+
 def test_a_node_that_does_not_answer_is_left_to_slurms_own_reason(controller: Controller) -> None:
     controller.flags["n2"] = {"DOWN", "NOT_RESPONDING", "DRAIN"}
     assert waiting.of_nodes(["n2"]) == {}
