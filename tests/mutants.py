@@ -2698,7 +2698,7 @@ MUTANTS = [
     _locate(
         "a pair is confirmed on three results",
         "suspects",
-        "if scoring.SHARE_OF_TIME**again > _NOT_AN_END:",
+        "if max(scoring.SHARE_OF_TIME**again, self._by_uplinks(lows, again)) > _NOT_AN_END:",
         "if False:",
         "test_scenarios.py -k bad_three_times",
     ),
@@ -3361,6 +3361,13 @@ MUTANTS = [
         f"{_INNOCENTS} -k one_way",
     ),
     Mutant(
+        "a pair that a lossy spine meets every time is bad",
+        "src/railgauge/verdict/locating/suspects.py",
+        "        return len(pairs) * rate**again if rate else 0.0",
+        "        return 0.0",
+        f"{_INNOCENTS} -k spine_meets",
+    ),
+    Mutant(
         "of a lossy spine only the ends at one leaf might have been unlucky",
         "src/railgauge/verdict/locating/suspects.py",
         "len(across) * (1 + alike)",
@@ -3398,8 +3405,8 @@ MUTANTS = [
     Mutant(
         "a node is accepted on which a maintenance has begun",
         "src/railgauge/gate/run.py",
-        "            run.decided |= reserved\n",
-        "",
+        '                run.decided[node] = f"{failed}; {why}" if failed else why\n',
+        "                pass\n",
         "tests/unit/gate/test_run.py -k maintenance_began",
     ),
     Mutant(
@@ -3411,10 +3418,10 @@ MUTANTS = [
         "tests/unit/gate/test_update.py -k began_while_it_waited",
     ),
     Mutant(
-        "a node that is to be reserved soon is lent as a partner",
+        "a node that is to be reserved soon is lent before others",
         "src/railgauge/gate/partners.py",
-        "            and not states[name].soon_reserved\n",
-        "",
+        "key=lambda name: (bool(states[name].soon_reserved), name not in before)",
+        "key=lambda name: name not in before",
         "tests/unit/gate/test_run.py -k reserved_soon",
     ),
     Mutant(
@@ -3434,8 +3441,8 @@ MUTANTS = [
     Mutant(
         "a device that a page is written to is replaced",
         "src/railgauge/atomic.py",
-        "    if path.exists() and not path.is_file():",
-        "    if False:",
+        "    if (path.exists() and not path.is_file()) or folder",
+        "    if folder",
         "tests/unit/test_atomic.py -k no_regular_file",
     ),
     Mutant(

@@ -11,14 +11,17 @@ from typing import Any
 def write_bytes(path: Path, content: bytes) -> None:
     """Write beside `path` and rename; a crash or a full disk leaves what was there before.
 
-    A link stays one, and its file is replaced. What is no regular file, a device or a pipe, is
-    written to.
+    A link stays one, and its file is replaced. What is no regular file, a device, a pipe or this
+    process's own output, is written to.
     """
-    if path.exists() and not path.is_file():
-        path.write_bytes(content)
+    folder = os.path.realpath(path.parent)
+    if (path.exists() and not path.is_file()) or folder.startswith(("/dev", "/proc")):
+        # What was in a file that is behind /dev/stdout stays there.
+        with path.open("ab") as stream:
+            stream.write(content)
         return
     if path.is_symlink():
-        path = path.resolve()
+        path = Path(os.path.realpath(path))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as stream:

@@ -121,6 +121,25 @@ def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
     os.close(writer)
 
 
+def test_what_is_behind_standard_output_is_appended_to(tmp_path: Path) -> None:
+    """`railgauge report -o /dev/stdout >> log`"""
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    command = "from pathlib import Path; from railgauge import atomic; atomic.write_text("
+    command += "Path('/dev/stdout'), 'page\\n'); print('after')"
+    with log.open("a") as stream:
+        subprocess.run([sys.executable, "-c", command], stdout=stream, check=True)
+    assert log.read_text() == "before\npage\nafter\n" and list(tmp_path.iterdir()) == [log]
+
+
+def test_a_loop_of_links_is_an_error_of_the_file(tmp_path: Path) -> None:
+    loop = tmp_path / "a"
+    loop.symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="symbolic links"):
+        atomic.write_text(loop / "page", "x")
+
+
 def test_a_folder_is_no_place_to_write_to(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         atomic.write_text(tmp_path, "page")

@@ -93,6 +93,7 @@ class Queue:
         for case in cases:
             if case.partition.scheduler.registered_name == "slurm":
                 partitions.add(client.option("partition", "p", case.partition.access))
+                self._our_reservations.add(client.option("reservation", "", case.partition.access))
                 nodes.update(getattr(case.check, "pinned_nodes", ()))
         for name in sorted(partitions):
             obstacle = self._partition_obstacle(name)
@@ -120,7 +121,8 @@ class Queue:
         known = self._blocked_nodes.keys() & place.nodes
         left = self._node_obstacles(sorted(known)) if known else {}
         # If another job runs there by now, no case has waited for it yet.
-        left = {n: o for n, o in left.items() if not o.job or o == self._blocked_nodes[n]}
+        same = self._blocked_nodes
+        left = {n: o for n, o in left.items() if not o.job or (o.told and o == same[n])}
         if left:
             raise JobError(f"not submitted: {waiting.words(left)}")
 
@@ -370,7 +372,7 @@ class Queue:
 
     def _partition_obstacle(self, name: str) -> Obstacle | None:
         try:
-            return waiting.of_partition(name, bool(reservations.ours())) if name else None
+            return waiting.of_partition(name, any(self._our_reservations)) if name else None
         except EnvironmentProblem:
             return None
 

@@ -20,9 +20,9 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
     """Partners for a test of `nodes`, as many as gate.yaml says, which tell the node at fault of a
     failing pair.
 
-    They are idle, in service, in no update, of the same partitions, no suspects, in no reservation
-    that begins soon, and as they were accepted: a job looks at each. Nodes that were lent `before`
-    come first.
+    They are idle, in service, in no update, of the same partitions, no suspects, and as they were
+    accepted: a job looks at each. Nodes that were lent `before` come first, and last those that
+    somebody's reservation is to have soon, whose jobs a long test would delay.
     """
     wanted = store.rules(system).partners
     states = slurm_nodes.show(sorted({n for p in systems.load(system).partitions for n in p.nodes}))
@@ -39,11 +39,10 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
             and states[name].in_service
             and not states[name].busy
             and not states[name].asleep
-            and not states[name].soon_reserved
             and store.suspected(system, name) is None
             and store.readable(system, name) is not None
         ]
-        able.sort(key=lambda name: name not in before)
+        able.sort(key=lambda name: (bool(states[name].soon_reserved), name not in before))
         missing = wanted - sum(name in chosen for name in able)
         able = [name for name in able if name not in chosen]
         while missing > 0 and able:

@@ -330,10 +330,15 @@ def test(run: Run, command: list[str], say: Say) -> None:
                 continue
             # A failure for want of the reservation accuses no node.
             _require_reserved(run)
-            reserved = _leave_to_others(run)
+            reserved = _reserved_since(run)
             _judge(run, verdict, say)
-            # Whatever was measured, somebody may have worked on them.
-            run.decided |= reserved
+            for node, why in reserved.items():
+                # Whatever was measured, somebody may have worked on it since.
+                failed = run.decided.get(node)
+                run.decided[node] = f"{failed}; {why}" if failed else why
+            if reserved:
+                # The jobs of a maintenance start in spite of our reservation.
+                _drain_rejected(run)
             run.judged.append(verdict.campaign.id)
             run.save()
             if verdict.campaign.state == "interrupted":
@@ -585,21 +590,20 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
 STEPS = (reserve, resume, test, record, drain, unreserve)
 
 
-def _leave_to_others(run: Run) -> dict[str, str]:
+def _reserved_since(run: Run) -> dict[str, str]:
     """Node -> why it stays out, of those on which somebody's maintenance has begun since they were
-    resumed; drained again, as its jobs start in spite of our reservation.
+    resumed. Partners on which one has are none any more, and are not accused.
     """
     if run.despite_reservations or not run.open_nodes:
         return {}
     maintenance = {one.name for one in slurm_nodes.reservations() if one.maintenance}
     reserved = {
         name: f"inside reservation {' '.join(begun)}, a maintenance that began during the test"
-        for name, node in slurm_nodes.show(run.open_nodes).items()
+        for name, node in slurm_nodes.show([*run.open_nodes, *run.partners]).items()
         if (begun := sorted(maintenance.intersection(node.foreign_reservations)))
     }
-    for name, why in reserved.items():
-        slurm_nodes.drain([name], why)
-    return reserved
+    run.partners = [name for name in run.partners if name not in reserved]
+    return {name: why for name, why in reserved.items() if name in run.open_nodes}
 
 
 def _require_reserved(run: Run) -> None:

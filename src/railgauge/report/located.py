@@ -17,7 +17,8 @@ def lines(located: Located) -> Iterator[str]:
     for suspect in located.suspects:
         yield from _suspect(suspect)
     if located.unjudged:
-        yield f"not judged: {hostlist.fold(located.unjudged)}"
+        why = "no reference, and too few results of others in the same condition"
+        yield f"not judged: {hostlist.fold(located.unjudged)}: {why}"
     elif not located.suspects:
         yield f"nobody: no suspect among {len(located.nodes)} nodes"
     yield from (f"accuses nobody: {why}" for why in located.alike)

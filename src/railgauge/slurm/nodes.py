@@ -23,7 +23,7 @@ OUR_RESERVATIONS = "railgauge_"
 #: Time after the start of slurmctld until a node must have registered.
 REGISTERED_S = 30
 
-#: No test of a few nodes takes longer.
+#: No test of a few nodes takes longer: what begins later is not disturbed by it.
 SOON_S = 24 * 3600
 
 #: Longest reason: Slurm cuts nothing, but `sinfo -R` gets hard to read.

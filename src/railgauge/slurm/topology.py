@@ -40,7 +40,15 @@ def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
     return {node: next(iter(names)) for node, names in leaves.items() if len(names) == 1}
 
 
-def _named(partition: str) -> str:
-    """The name of a partition's own topology; "" where it has none."""
-    shown = client.output("scontrol", "show", "partition", partition, "--oneliner")
-    return fields_of(shown).get("Topology", "")
+def _named(partitions: str) -> str:
+    """The name of the topology of these partitions, with commas between them; "" where they have
+    none of their own, or several.
+    """
+    names = set()
+    for partition in partitions.split(","):
+        try:
+            shown = client.output("scontrol", "show", "partition", partition, "--oneliner")
+        except SlurmProblem:
+            return ""
+        names.add(fields_of(shown).get("Topology", ""))
+    return names.pop() if len(names) == 1 else ""

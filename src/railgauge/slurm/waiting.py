@@ -46,6 +46,8 @@ class Obstacle:
     standing: bool
     #: a job that runs on a node which answers: it ends by itself
     job: bool = False
+    #: whether `why` tells it from any other
+    told: bool = True
 
 
 def unavailable_nodes(reason: str) -> tuple[str, ...]:
@@ -145,7 +147,9 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
     more, hidden = _listed(slurm_nodes.show(sorted(hidden)), ours)
     # With PrivateData=jobs squeue shows a user no jobs of others (slurm.conf(5)).
     why = "busy with a job that Slurm does not show to this user"
-    others = {n: Obstacle(why, standing=False, job=states[n].answers) for n in hidden}
+    others = {
+        name: Obstacle(why, standing=False, job=states[name].answers, told=False) for name in hidden
+    }
     return {**obstacles, **more, **others}
 
 

@@ -490,10 +490,14 @@ def test_partners_are_idle_in_service_and_accepted(area: Path, nodes: Slurm) -> 
     assert partners.lent("lab", ["n1"]) == ["n4"]
 
 
-def test_a_node_that_is_to_be_reserved_soon_is_no_partner(area: Path, nodes: Slurm) -> None:
-    """The gate's reservation would keep its owner's jobs from it."""
-    nodes.soon["n3"] = "hpl"
-    assert partners.lent("lab", ["n1"]) == ["n2", "n4"]
+def test_a_node_that_is_to_be_reserved_soon_is_the_last_partner(area: Path, nodes: Slurm) -> None:
+    """The gate's reservation would keep its owner's jobs from it. One that is to be reserved every
+    day is a partner where there is no other.
+    """
+    nodes.soon["n2"] = "hpl"
+    assert partners.lent("lab", ["n1"]) == ["n3", "n4"]
+    nodes.flags["n3"] |= {"MIXED"}
+    assert partners.lent("lab", ["n1"]) == ["n4", "n2"]
 
 
 def test_a_partner_is_accepted_as_it_is_now(area: Path, nodes: Slurm) -> None:
@@ -576,6 +580,27 @@ def test_a_node_whose_maintenance_began_during_the_test_stays_out(
     assert nodes.show(["n1"])["n1"].ours != despite
     words = "inside reservation pdu, a maintenance that began during the test"
     assert ended.decided == {"n1": "" if despite else words}
+
+
+def test_a_failure_before_a_maintenance_is_told_and_partners_in_one_are_not_accused(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    def begins() -> None:
+        nodes.reserve("pdu", ["n1", "n3"])
+        nodes.maintenance.add("pdu")
+
+    tests.bad = {"n1", "n3"}
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    assert "n3" in planned.partners
+    tests.at_each = begins
+    ended = run.finish(planned, [], lambda _: None)
+    why = ended.decided["n1"]
+    assert why.endswith("inside reservation pdu, a maintenance that began during the test")
+    assert not why.startswith("inside") and nodes.show(["n1"])["n1"].reason.endswith(why)
+    assert not ended.bad_partners and store.suspected("lab", "n3") is None
 
 
 def test_a_node_that_went_down_meanwhile_is_not_back_in_service(

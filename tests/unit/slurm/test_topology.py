@@ -65,19 +65,29 @@ WITH_TOPOLOGY = "PartitionName=ib Nodes=n[1-4] PreemptMode=OFF Topology={} State
         ("ib", WITH_TOPOLOGY.format("blocks"), None),
         ("ns", "PartitionName=ns Nodes=n[1-4] State=UP TotalNodes=4\n", "leaf1"),
         ("", "", "leaf1"),
+        ("ns,ib", WITH_TOPOLOGY.format("ib"), "leaf1"),
+        ("ib,ib", WITH_TOPOLOGY.format("ib"), "ibleaf1"),
+        ("gone", None, "leaf1"),
     ],
 )
 def test_a_partitions_leaves_are_those_of_its_own_topology(
-    monkeypatch: pytest.MonkeyPatch, partition: str, shown: str, leaf: str | None
+    monkeypatch: pytest.MonkeyPatch, partition: str, shown: str | None, leaf: str | None
 ) -> None:
     """Since 25.05; `scontrol show topology` alone tells of the cluster's default one."""
     answers = {
         ("topology",): TREE,
         ("topology", "ib"): TREE.replace("leaf", "ibleaf"),
         ("topology", "blocks"): "BlockName=b1 BlockIndex=0 Nodes=n[1-4] BlockSize=4\n",
-        ("partition", partition): shown,
+        ("partition", "ns"): "PartitionName=ns Nodes=n[1-4] State=UP TotalNodes=4\n",
+        **({("partition", partition.split(",")[-1]): shown} if shown else {}),
     }
-    monkeypatch.setattr(client, "output", lambda *words: answers[words[2:-1]])
+
+    def output(*words: str) -> str:
+        if words[2:-1] not in answers:
+            raise SlurmProblem("slurm_load_partitions error: Invalid partition name specified")
+        return answers[words[2:-1]]
+
+    monkeypatch.setattr(client, "output", output)
     assert topology.leaf_of_nodes(partition).get("n1") == leaf
 
 

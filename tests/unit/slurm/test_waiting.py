@@ -311,6 +311,27 @@ def test_a_job_that_waits_in_vain_is_cancelled(controller: Controller, session: 
     assert "n2 drained by alice" in str(waiter._exception)
 
 
+def test_of_jobs_that_slurm_does_not_show_each_is_waited_for(
+    controller: Controller, session: Session
+) -> None:
+    """It may be another one by now."""
+    controller.flags["n2"] = {"ALLOCATED"}
+    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
+    session.submitted_on(job(8), "n2", "n3")
+
+
+@pytest.mark.parametrize("reservation", ["", "mine"])
+def test_in_a_reservation_jobs_are_alone_whatever_the_partition_says(
+    controller: Controller, session: Session, monkeypatch: pytest.MonkeyPatch, reservation: str
+) -> None:
+    controller.shares = "FORCE:4"
+    access = [*ACCESS, *([f"--reservation={reservation}"] if reservation else [])]
+    one = case("n1", "n2")
+    one.partition.access = access
+    session.begin([one])
+    assert bool(session.said) == (not reservation)
+
+
 def test_once_a_job_has_waited_long_enough_the_others_for_that_node_do_not(
     controller: Controller, session: Session
 ) -> None:

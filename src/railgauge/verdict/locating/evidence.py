@@ -170,7 +170,7 @@ class Evidence:
         self.added: set[End] = set()
         #: end -> how many of its results had events in its counters
         self.events: dict[End, int] = {}
-        #: nodes with a result within their leaf
+        #: nodes with a result within their leaf, beside others
         self.inside: set[str] = set()
         #: leaf -> its results with other leaves, and within
         self.across: dict[str, Tally] = {}
@@ -192,6 +192,8 @@ class Evidence:
         #: them those with a good one
         self._judged: set[End] = set()
         self._cleared: set[End] = set()
+        #: the ends that are in all results of a class
+        self._alone: dict[_Class, set[End]] = {}
         self._rounds: set[int] = set()
         #: of the new ones those in which nearly all failed
         self._lost: set[int] = set()
@@ -210,7 +212,7 @@ class Evidence:
             self.stands, self.ends, self.across, self.within = {}, {}, {}, {}
             self.events, self.inside = {}, set()
             self._times, self._met, self._values = {}, {}, {}
-            self._good, self._judged, self._cleared = set(), set(), set()
+            self._good, self._judged, self._cleared, self._alone = set(), set(), set(), {}
         self._judge(first)
 
     @property
@@ -261,7 +263,7 @@ class Evidence:
             leaf_a, leaf_b = leaf_of(a), leaf_of(b)
             between[leaf_a, leaf_b] += 1
             crosses = None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
-            if crosses is False:
+            if crosses is False and not o.quiet:
                 self.inside.update((a.node, b.node))
             kind = (o.condition, crosses, a.rail == b.rail, o.quiet)
             numbers = classes.get(kind)
@@ -289,7 +291,7 @@ class Evidence:
         observations = self.observations
         values = self._values_of(numbers)
         # Peers tell nothing of an end that all of them are of.
-        alone = set() if kind in self._values else self._in_all(numbers)
+        alone = self._alone[kind] = self._in_all(numbers, self._alone.get(kind))
         values = self._values[kind] = (self._values.get(kind, []) + values)[-_JUDGED_ANEW:]
         clean, others = self._beside_bad_leaf(kind, numbers)
         if clean:
@@ -555,9 +557,9 @@ class Evidence:
             for leaf in (leaf_a, leaf_b) if leaf_a != leaf_b else (leaf_a,):
                 (self.within if leaf_a == leaf_b else self.across)[leaf].low += 1
 
-    def _in_all(self, numbers: Sequence[int]) -> set[End]:
-        """The ends that are in all of these results."""
-        ends: set[End] = set(self.observations[numbers[0]][:2])
+    def _in_all(self, numbers: Sequence[int], among: set[End] | None) -> set[End]:
+        """The ends, `among` these where there are some, that are in all of these results."""
+        ends: set[End] = set(self.observations[numbers[0]][:2] if among is None else among)
         for number in numbers:
             ends.intersection_update(self.observations[number][:2])
             if not ends:

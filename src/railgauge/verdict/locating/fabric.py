@@ -323,7 +323,8 @@ def _whole_leaf(
     of_uplinks = stays_good or not evidence.within.get(leaf, Tally()).all
     name = _uplink(evidence, leaf) if of_uplinks else leaf
     kind: Literal["leaf", "uplink"] = "uplink" if stays_good or name != leaf else "leaf"
-    return Gathering(kind, name, tuple(lows), score, confirmed, "other leaves")
+    measure = "other leaves" if shown else "its nodes with each other"
+    return Gathering(kind, name, tuple(lows), score, confirmed, measure)
 
 
 def _are_good_within(evidence: Evidence, nodes: Collection[str]) -> bool:

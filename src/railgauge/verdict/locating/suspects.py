@@ -416,14 +416,14 @@ class _Judge:
                     Measure(end.name, self._clean(end, part.nodes), why) for end in unknown or ends
                 ]
             again = len({low.round for low in lows}) - 1
-            if scoring.SHARE_OF_TIME**again > _NOT_AN_END:
+            if max(scoring.SHARE_OF_TIME**again, self._by_uplinks(lows, again)) > _NOT_AN_END:
                 return self._again(part, "the pair once more")
             rarely = [e for e in ends if self.evidence.stands[e].good < ENOUGH_GOOD]
             if rarely:
                 why = f"good {ENOUGH_GOOD} times with others"
                 return [Measure(end.name, self._clean(end, part.nodes), why) for end in rarely]
             otherwise = [end for end in ends if not self._is_good_alike(end, lows)]
-            why = "good with others the same way: the same end as server, over as many leaves"
+            why = "good with others as server, or as client, as it was low"
             return [Measure(end.name, self._clean(end, part.nodes), why) for end in otherwise]
         node = part.nodes[0]
         convicting = [
@@ -439,16 +439,18 @@ class _Judge:
 
     def _is_good_alike(self, end: End, lows: Sequence[Low]) -> bool:
         """Whether an end was good in any way in which it was low: as server or client, where that
-        is known, and within a leaf or across leaves.
+        is known; and, where some leaves are known and some are not, over as many leaves.
         """
-        directed = self.evidence.directed
+        directed, leaves = self.evidence.directed, self.evidence.leaves
+        in_part = bool(leaves) and not all(each in leaves for each in self.evidence.stands)
+
+        def way(serves: bool, crosses: bool | None) -> tuple[bool, bool | None]:
+            return directed and serves, crosses if in_part else None
+
         low_ways = {
-            (directed and one.a == end, self.evidence.crosses(one))
-            for one in lows
-            if end in (one.a, one.b)
+            way(low.a == end, self.evidence.crosses(low)) for low in lows if end in (low.a, low.b)
         }
-        good_ways = self.evidence.stands[end].good_ways
-        return any((directed and serves, crosses) in low_ways for serves, crosses in good_ways)
+        return any(way(*each) in low_ways for each in self.evidence.stands[end].good_ways)
 
     def _is_own(self, part: Part, lows: Sequence[Low]) -> bool:
         """Whether the uplinks of its leaf do not explain it: that they are bad so often is unlikely
@@ -475,6 +477,22 @@ class _Judge:
             if other not in crossed:
                 chance *= max(other.chance, scoring.TRANSIENT)
         return chance * self._as_likely(leaf, len(crossed)) < scoring.FALSE_ACCUSATION
+
+    def _by_uplinks(self, lows: Sequence[Low], again: int) -> float:
+        """The chance that of all pairs of this fabric that were low between leaves one is so as
+        often `again` as these, as often as other results at their leaves are; 0 where they do not
+        all go between leaves.
+        """
+        if not all(self.evidence.crosses(low) for low in lows):
+            return 0.0
+        leaves = {self.evidence.leaves[end] for low in lows for end in (low.a, low.b)}
+        rate = max(
+            max(self.at_times[leaf] - len(lows), 0)
+            / max(self.evidence.across[leaf].all - len(lows), 1)
+            for leaf in leaves
+        )
+        pairs = {frozenset(low.nodes) for low in self.evidence.lows if self.evidence.crosses(low)}
+        return len(pairs) * rate**again if rate else 0.0
 
     def _as_likely(self, leaf: str, count: int) -> float:
         """How many ends might as well have been low so often over the uplinks of their leaf: those

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pytest
 
@@ -221,10 +222,15 @@ def test_a_bad_node_of_three_is_named_where_all_rails_are_measured_at_once() -> 
 
 
 def adaptive(
-    share: Share, leaf_of: Callable[[int], str | None], nodes: int, count: int, directed: bool
+    share: Share,
+    leaf_of: Callable[[int], str | None],
+    nodes: int,
+    count: int,
+    directed: bool,
+    seeds: Iterable[int] = SEEDS,
 ) -> Iterator[list[str]]:
-    """Who is confirmed after each round of a campaign whose rounds are asked for; of 20 of them."""
-    for seed in SEEDS:
+    """Who is confirmed after each round of campaigns whose rounds are asked for, one a seed."""
+    for seed in seeds:
         chance = random.Random(seed)
         ends = [End(f"n{number}") for number in range(nodes)]
         leaves = {end: leaf for number, end in enumerate(ends) if (leaf := leaf_of(number))}
@@ -281,6 +287,18 @@ def test_where_some_leaves_are_not_known_bad_nodes_make_no_pair_of_innocents_bad
     assert not any(name.startswith("pair") for each in seen for name in each)
 
 
+def test_a_pair_that_a_lossy_spine_meets_every_time_is_not_bad() -> None:
+    """A spine of four, without counters; a pair that was low twice is measured again and again."""
+    leaf_of = [leaf for leaf, nodes in enumerate([20, 4, 4, 2, 2]) for _ in range(nodes)]
+
+    def share(chance: random.Random, _: int, *nodes: str) -> float:
+        a, b = (leaf_of[int(node[1:])] for node in nodes)
+        return 0.6 if a != b and chance.random() < 0.25 else 1.0
+
+    seen = adaptive(share, lambda number: f"leaf{leaf_of[number]}", 32, 12, False, range(100, 150))
+    assert not any(name.startswith("pair") for each in seen for name in each)
+
+
 @pytest.mark.parametrize("nodes", [2, 16])
 def test_who_is_in_every_result_of_its_condition_is_not_judged_by_them(nodes: int) -> None:
     """A leaf of one node, or two nodes in all: the results are compared with each other alone."""
@@ -306,3 +324,33 @@ def test_a_reference_judges_who_is_in_every_result() -> None:
         for number in range(6)
     )
     assert locate(evidence).passing_nodes == ["n0", "n1"]
+
+
+def test_of_rounds_that_come_one_by_one_too_nobody_is_judged_by_himself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("railgauge.verdict.locating.evidence._JUDGED_ANEW", 40)
+    chance, evidence = random.Random(1), Evidence()
+    for number in range(5):
+        evidence.add(
+            Observation(End("n0"), End(f"n{other}"), 33 * (1 + chance.gauss(0, 0.01)), number)
+            for other in range(1, 31)
+        )
+    assert locate(evidence).unjudged == ("n0",)
+
+
+@pytest.mark.parametrize("at_leaf", [1, 2, 4])
+def test_a_bad_pair_is_confirmed_whatever_its_leaves_have_room_for(at_leaf: int) -> None:
+    """Within a leaf of two no end can be good with another node of it."""
+    ends = [End(f"n{number}") for number in range(8)]
+    chance = random.Random(2)
+    evidence = Evidence(
+        {end: f"leaf{number // at_leaf}" for number, end in enumerate(ends)}, directed=True
+    )
+    evidence.add(
+        Observation(a, b, 24.5 * (1 + chance.gauss(0, 0.01)) * (0.7 if pair == (0, 1) else 1), n)
+        for n in range(8)
+        for pair in itertools.combinations(range(8), 2)
+        for a, b in [(ends[pair[n % 2]], ends[pair[1 - n % 2]])]
+    )
+    assert confirmed(locate(evidence)) == ["pair n0-n1"]
