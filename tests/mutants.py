@@ -3448,8 +3448,8 @@ MUTANTS = [
     Mutant(
         "a results area that is not mounted has no campaigns",
         "src/railgauge/paths.py",
-        "    if not os.path.lexists(path) or path.is_dir():",
-        "    if True:",
+        "        if path.is_dir():\n            return\n        found",
+        "        return\n        found",
         "tests/unit/campaign/test_folder.py -k not_mounted",
     ),
 ]

@@ -29,9 +29,15 @@ def results_root() -> Path:
 
 def require_folder(path: Path, what: str) -> None:
     """EnvironmentProblem where `path` is there and is no folder, or a link that leads to none."""
-    if not os.path.lexists(path) or path.is_dir():
+    try:
+        path.lstat()
+        if path.is_dir():
+            return
+        found = "no folder" if path.exists() else f"a link to {path.readlink()}, which is not there"
+    except FileNotFoundError:
         return
-    found = "no folder" if path.exists() else f"a link to {path.readlink()}, which is not there"
+    except OSError as error:
+        found = f"out of reach: {error.strerror}"
     raise EnvironmentProblem(
         f"{what} {path} is {found}",
         next_step="mount it, or RAILGAUGE_RESULTS=DIR, a folder that the compute nodes share",

@@ -78,10 +78,9 @@ def test_another_session_keeps_what_the_one_before_left(root: Path) -> None:
 
 
 def test_results_that_cannot_be_kept_are_an_error_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path / "file" / "results"))
+    monkeypatch.setenv("RAILGAUGE_RESULTS", "/proc/railgauge")
     with pytest.raises(EnvironmentProblem, match="cannot make a campaign's folder") as caught:
         Campaign.create("lab", "acceptance", SCOPE, ["railgauge", "accept"], REQUESTED)
     assert "RAILGAUGE_RESULTS" in str(caught.value.next_step)
@@ -123,7 +122,7 @@ def test_a_record_that_cannot_be_read_is_refused_by_its_path(root: Path, kind: s
 
 
 @pytest.mark.parametrize("part", ["", "campaigns"])
-@pytest.mark.parametrize("kind", ["a link to nowhere", "a file"])
+@pytest.mark.parametrize("kind", ["a link to nowhere", "a file", "below a file"])
 def test_results_that_are_not_mounted_are_not_taken_for_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, kind: str
 ) -> None:
@@ -131,7 +130,13 @@ def test_results_that_are_not_mounted_are_not_taken_for_none(
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(root))
     path = root / part if part else root
     path.parent.mkdir(exist_ok=True)
-    path.symlink_to("/nowhere/at/all") if kind == "a link to nowhere" else path.write_text("")
+    if kind == "a link to nowhere":
+        path.symlink_to("/nowhere/at/all")
+    else:
+        path.write_text("")
+    if kind == "below a file":
+        path = path / "results"
+        monkeypatch.setenv("RAILGAUGE_RESULTS", str(path))
     with pytest.raises(EnvironmentProblem, match=str(path)) as refused:
         folder.all_folders()
     assert "mount it" in str(refused.value.next_step)
