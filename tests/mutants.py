@@ -3441,8 +3441,8 @@ MUTANTS = [
     Mutant(
         "a device that a page is written to is replaced",
         "src/railgauge/atomic.py",
-        "    if (path.exists() and not path.is_file()) or folder",
-        "    if folder",
+        "    if own_output or (path.exists() and not path.is_file()):",
+        "    if own_output:",
         "tests/unit/test_atomic.py -k no_regular_file",
     ),
     Mutant(

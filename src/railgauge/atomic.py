@@ -15,7 +15,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     process's own output, is written to.
     """
     folder = os.path.realpath(path.parent)
-    if (path.exists() and not path.is_file()) or folder.startswith(("/dev", "/proc")):
+    own_output = folder == "/dev" or folder.startswith("/proc/")
+    if own_output or (path.exists() and not path.is_file()):
         # What was in a file that is behind /dev/stdout stays there.
         with path.open("ab") as stream:
             stream.write(content)

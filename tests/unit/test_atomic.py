@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,15 @@ def test_what_is_behind_standard_output_is_appended_to(tmp_path: Path) -> None:
     with log.open("a") as stream:
         subprocess.run([sys.executable, "-c", command], stdout=stream, check=True)
     assert log.read_text() == "before\npage\nafter\n" and list(tmp_path.iterdir()) == [log]
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no /dev/shm here")
+def test_files_in_memory_are_whole_or_not_at_all() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder, "holds.json")
+        path.write_text("before")
+        atomic.write_text(path, "after")
+        assert path.read_text() == "after"
 
 
 def test_a_loop_of_links_is_an_error_of_the_file(tmp_path: Path) -> None:
