@@ -46,10 +46,13 @@ _SEEN_S = 100.0
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Where a job is to run: Slurm's partition, "" for the default one, and the nodes it names."""
+    """Where a job is to run: Slurm's partition, "" for the default one, the nodes it names, and
+    whether in a reservation.
+    """
 
     partition: str
     nodes: frozenset[str]
+    reserved: bool = False
 
 
 def _tell(line: str) -> None:
@@ -88,15 +91,18 @@ class Queue:
 
     def begin(self, cases: Sequence[Any]) -> None:
         """Look for obstacles to all that the session needs, before it waits for any of it."""
-        partitions: set[str] = set()
+        #: whether all cases of a partition name a reservation
+        partitions: dict[str, bool] = {}
         nodes: set[str] = set()
         for case in cases:
             if case.partition.scheduler.registered_name == "slurm":
-                partitions.add(client.option("partition", "p", case.partition.access))
-                self._our_reservations.add(client.option("reservation", "", case.partition.access))
+                access = case.partition.access
+                name = client.option("partition", "p", access)
+                reserved = bool(client.option("reservation", "", access))
+                partitions[name] = reserved and partitions.get(name, True)
                 nodes.update(getattr(case.check, "pinned_nodes", ()))
-        for name in sorted(partitions):
-            obstacle = self._partition_obstacle(name)
+        for name, reserved in sorted(partitions.items()):
+            obstacle = self._partition_obstacle(name, reserved)
             if obstacle is not None:
                 self._say(obstacle.why)
                 self._blocked_partitions.add(name)
@@ -108,14 +114,16 @@ class Queue:
     def submit(self, job: Any, access: Sequence[str], nodes: Sequence[str]) -> None:
         """Note a job before it is submitted; JobError where it is known not to start."""
         options = [*access, *job.options, *job.cli_options]
-        place = _Place(client.option("partition", "p", options), frozenset(nodes))
-        self._our_reservations.add(client.option("reservation", "", options))
+        reservation = client.option("reservation", "", options)
+        partition = client.option("partition", "p", options)
+        place = _Place(partition, frozenset(nodes), bool(reservation))
+        self._our_reservations.add(reservation)
         self._places[job.name] = place
         # That was another run of the case.
         self._left_out.pop(job.name, None)
         # What was in the way may be gone since.
         if place.partition in self._blocked_partitions:
-            obstacle = self._partition_obstacle(place.partition)
+            obstacle = self._partition_obstacle(place.partition, place.reserved)
             if obstacle is not None:
                 raise JobError(f"not submitted: {obstacle.why}")
         known = self._blocked_nodes.keys() & place.nodes
@@ -265,13 +273,13 @@ class Queue:
         place = self._place(job)
         # Only the nodes that are in the way, not the others of this case.
         self._blocked_nodes |= self._node_obstacles(sorted(place.nodes))
-        if self._partition_obstacle(place.partition):
+        if self._partition_obstacle(place.partition, place.reserved):
             self._blocked_partitions.add(place.partition)
 
     def _obstacle(self, job: Any) -> Obstacle | None:
         """The obstacle that a job waits for, or else Slurm's own reason."""
         place = self._place(job)
-        obstacle = self._partition_obstacle(place.partition)
+        obstacle = self._partition_obstacle(place.partition, place.reserved)
         if obstacle is not None:
             return obstacle
         held = self._node_obstacles(sorted(place.nodes))
@@ -351,7 +359,7 @@ class Queue:
             slurm_jobs.shrink(job.jobid, left)
         except EnvironmentProblem:
             return False
-        self._places[job.name] = _Place(place.partition, left)
+        self._places[job.name] = dataclasses.replace(place, nodes=left)
         self._left_out[job.name] = {**self._left_out.get(job.name, {}), **out}
         return True
 
@@ -370,9 +378,10 @@ class Queue:
 
     # A silent controller is no known obstacle.
 
-    def _partition_obstacle(self, name: str) -> Obstacle | None:
+    def _partition_obstacle(self, name: str, reserved: bool) -> Obstacle | None:
+        reserved = reserved or bool(reservations.ours())
         try:
-            return waiting.of_partition(name, any(self._our_reservations)) if name else None
+            return waiting.of_partition(name, reserved) if name else None
         except EnvironmentProblem:
             return None
 

@@ -331,12 +331,13 @@ def test(run: Run, command: list[str], say: Say) -> None:
             # A failure for want of the reservation accuses no node.
             _require_reserved(run)
             reserved = _reserved_since(run)
-            _judge(run, verdict, say)
-            for node, why in reserved.items():
+            tested = [node for node in run.open_nodes if node in reserved]
+            _judge(run, verdict, say, spared=reserved)
+            for node in tested:
                 # Whatever was measured, somebody may have worked on it since.
-                failed = run.decided.get(node)
+                failed, why = run.decided.get(node), reserved[node]
                 run.decided[node] = f"{failed}; {why}" if failed else why
-            if reserved:
+            if tested:
                 # The jobs of a maintenance start in spite of our reservation.
                 _drain_rejected(run)
             run.judged.append(verdict.campaign.id)
@@ -508,8 +509,10 @@ def _nodes_of(campaign: Campaign) -> set[str]:
     return {node for members in campaign.scope.nodes.values() for node in members}
 
 
-def _judge(run: Run, verdict: Verdict, say: Say) -> None:
-    """Decide all nodes of the round, or first those that are at fault for sure."""
+def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -> None:
+    """Decide all nodes of the round, or first those that are at fault for sure. Partners that are
+    `spared` are not accused.
+    """
     kept = {node: why for node in run.open_nodes if (why := standing.why_not(verdict, node))}
     guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])
     # Nodes that only failed beside a guilty one are tested again, without it.
@@ -524,20 +527,25 @@ def _judge(run: Run, verdict: Verdict, say: Say) -> None:
             run.decided[node] = (
                 _reason_to_stay_out(verdict, node, kept[node]) if node in kept else ""
             )
-    _accuse_partners(run, verdict, guilty, say)
+    _accuse_partners(run, verdict, guilty, say, spared)
     if again:
         # Drained before the next round, so that nothing can open it.
         _drain_rejected(run)
         say(f"once more without {hostlist.fold(guilty)}: {hostlist.fold(again)}")
 
 
-def _accuse_partners(run: Run, verdict: Verdict, guilty: Collection[str], say: Say) -> None:
-    """Record partners at fault as suspects, which are lent no more."""
+def _accuse_partners(
+    run: Run, verdict: Verdict, guilty: Collection[str], say: Say, spared: Collection[str] = ()
+) -> None:
+    """Record partners at fault as suspects, which are lent no more; of those that are `spared`, on
+    which somebody works, nothing follows but that they are no partners any more.
+    """
     for node in sorted(set(guilty) & set(run.partners)):
-        why = standing.failed(verdict, node) or standing.why_not(verdict, node)
-        partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)
         run.partners.remove(node)
-        run.bad_partners.append(node)
+        if node not in spared:
+            why = standing.failed(verdict, node) or standing.why_not(verdict, node)
+            partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)
+            run.bad_partners.append(node)
 
 
 def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
@@ -591,19 +599,17 @@ STEPS = (reserve, resume, test, record, drain, unreserve)
 
 
 def _reserved_since(run: Run) -> dict[str, str]:
-    """Node -> why it stays out, of those on which somebody's maintenance has begun since they were
-    resumed. Partners on which one has are none any more, and are not accused.
+    """Node or partner -> why it stays out, of those on which somebody's maintenance has begun since
+    they were resumed.
     """
     if run.despite_reservations or not run.open_nodes:
         return {}
     maintenance = {one.name for one in slurm_nodes.reservations() if one.maintenance}
-    reserved = {
+    return {
         name: f"inside reservation {' '.join(begun)}, a maintenance that began during the test"
         for name, node in slurm_nodes.show([*run.open_nodes, *run.partners]).items()
         if (begun := sorted(maintenance.intersection(node.foreign_reservations)))
     }
-    run.partners = [name for name in run.partners if name not in reserved]
-    return {name: why for name, why in reserved.items() if name in run.open_nodes}
 
 
 def _require_reserved(run: Run) -> None:

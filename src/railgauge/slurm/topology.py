@@ -13,7 +13,8 @@ from railgauge.slurm.nodes import fields_of
 def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
     """Node -> its leaf switch, for the jobs of a Slurm partition, "" for the default one. Nothing
     where Slurm knows of no tree, or does not answer: most clusters have none, and `scontrol` then
-    prints an error or other lines.
+    prints an error or other lines; nor of several partitions, with commas between them, of
+    different topologies.
 
     Since Slurm 25.05 there may be several topologies (topology.yaml(5)), of which a partition has
     one by name (slurm.conf(5), Topology), else the cluster's default.
@@ -22,7 +23,10 @@ def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
     is on two is left out: which of them it uses is not known.
     """
     try:
-        chosen = [name] if partition and (name := _named(partition)) else []
+        names = {_named(each) for each in partition.split(",")} if partition else {""}
+        if len(names) > 1:
+            return {}
+        chosen = [name for name in names if name]
         answer = client.output("scontrol", "show", "topology", *chosen, "--oneliner")
     except SlurmProblem:
         return {}
@@ -40,15 +44,7 @@ def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
     return {node: next(iter(names)) for node, names in leaves.items() if len(names) == 1}
 
 
-def _named(partitions: str) -> str:
-    """The name of the topology of these partitions, with commas between them; "" where they have
-    none of their own, or several.
-    """
-    names = set()
-    for partition in partitions.split(","):
-        try:
-            shown = client.output("scontrol", "show", "partition", partition, "--oneliner")
-        except SlurmProblem:
-            return ""
-        names.add(fields_of(shown).get("Topology", ""))
-    return names.pop() if len(names) == 1 else ""
+def _named(partition: str) -> str:
+    """The name of a partition's own topology; "" where it has none."""
+    shown = client.output("scontrol", "show", "partition", partition, "--oneliner")
+    return fields_of(shown).get("Topology", "")

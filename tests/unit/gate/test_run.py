@@ -603,6 +603,27 @@ def test_a_failure_before_a_maintenance_is_told_and_partners_in_one_are_not_accu
     assert not ended.bad_partners and store.suspected("lab", "n3") is None
 
 
+def test_a_partner_that_failed_in_its_maintenance_keeps_nobody_out(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    """It is left out of the next round, as one at fault is, and not accused."""
+
+    def begins() -> None:
+        if "pdu" not in nodes.reserved:
+            nodes.reserve("pdu", ["n3"])
+            nodes.maintenance.add("pdu")
+
+    tests.bad = {"n3"}
+    held(nodes, "n1")
+    planned = run.plan("lab", ["n1"])
+    run.reserve(planned, [], lambda _: None)
+    run.resume(planned, [], lambda _: None)
+    tests.at_each = begins
+    ended = run.finish(planned, [], lambda _: None)
+    assert ended.decided == {"n1": ""} and len(ended.campaigns) == 2
+    assert not ended.bad_partners and store.suspected("lab", "n3") is None
+
+
 def test_a_node_that_went_down_meanwhile_is_not_back_in_service(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
@@ -888,7 +909,7 @@ def test_an_accepted_node_that_left_the_description_is_decided(
     assert not nodes.reserved and "n1" not in nodes.open()
 
 
-def killed(*_: object) -> None:
+def killed(*_: object, **__: object) -> None:
     raise Killed
 
 

@@ -65,9 +65,11 @@ WITH_TOPOLOGY = "PartitionName=ib Nodes=n[1-4] PreemptMode=OFF Topology={} State
         ("ib", WITH_TOPOLOGY.format("blocks"), None),
         ("ns", "PartitionName=ns Nodes=n[1-4] State=UP TotalNodes=4\n", "leaf1"),
         ("", "", "leaf1"),
-        ("ns,ib", WITH_TOPOLOGY.format("ib"), "leaf1"),
+        ("ns,ib", WITH_TOPOLOGY.format("ib"), None),
         ("ib,ib", WITH_TOPOLOGY.format("ib"), "ibleaf1"),
-        ("gone", None, "leaf1"),
+        ("ns,ns", "PartitionName=ns Nodes=n[1-4] State=UP TotalNodes=4\n", "leaf1"),
+        # Its leaves may be other ones.
+        ("silent", None, None),
     ],
 )
 def test_a_partitions_leaves_are_those_of_its_own_topology(

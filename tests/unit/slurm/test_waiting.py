@@ -330,6 +330,11 @@ def test_in_a_reservation_jobs_are_alone_whatever_the_partition_says(
     one.partition.access = access
     session.begin([one])
     assert bool(session.said) == (not reservation)
+    # That of one partition says nothing of another.
+    other = case("n3", "n4")
+    other.partition.access = ["--partition=other"]
+    session.begin([one, other])
+    assert "partition other has OverSubscribe=FORCE:4" in session.said[-1]
 
 
 def test_once_a_job_has_waited_long_enough_the_others_for_that_node_do_not(

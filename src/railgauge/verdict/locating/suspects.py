@@ -416,7 +416,7 @@ class _Judge:
                     Measure(end.name, self._clean(end, part.nodes), why) for end in unknown or ends
                 ]
             again = len({low.round for low in lows}) - 1
-            if max(scoring.SHARE_OF_TIME**again, self._by_uplinks(lows, again)) > _NOT_AN_END:
+            if scoring.SHARE_OF_TIME**again > _NOT_AN_END:
                 return self._again(part, "the pair once more")
             rarely = [e for e in ends if self.evidence.stands[e].good < ENOUGH_GOOD]
             if rarely:
@@ -477,22 +477,6 @@ class _Judge:
             if other not in crossed:
                 chance *= max(other.chance, scoring.TRANSIENT)
         return chance * self._as_likely(leaf, len(crossed)) < scoring.FALSE_ACCUSATION
-
-    def _by_uplinks(self, lows: Sequence[Low], again: int) -> float:
-        """The chance that of all pairs of this fabric that were low between leaves one is so as
-        often `again` as these, as often as other results at their leaves are; 0 where they do not
-        all go between leaves.
-        """
-        if not all(self.evidence.crosses(low) for low in lows):
-            return 0.0
-        leaves = {self.evidence.leaves[end] for low in lows for end in (low.a, low.b)}
-        rate = max(
-            max(self.at_times[leaf] - len(lows), 0)
-            / max(self.evidence.across[leaf].all - len(lows), 1)
-            for leaf in leaves
-        )
-        pairs = {frozenset(low.nodes) for low in self.evidence.lows if self.evidence.crosses(low)}
-        return len(pairs) * rate**again if rate else 0.0
 
     def _as_likely(self, leaf: str, count: int) -> float:
         """How many ends might as well have been low so often over the uplinks of their leaf: those

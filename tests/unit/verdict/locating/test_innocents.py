@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -227,10 +227,9 @@ def adaptive(
     nodes: int,
     count: int,
     directed: bool,
-    seeds: Iterable[int] = SEEDS,
 ) -> Iterator[list[str]]:
     """Who is confirmed after each round of campaigns whose rounds are asked for, one a seed."""
-    for seed in seeds:
+    for seed in SEEDS:
         chance = random.Random(seed)
         ends = [End(f"n{number}") for number in range(nodes)]
         leaves = {end: leaf for number, end in enumerate(ends) if (leaf := leaf_of(number))}
@@ -284,18 +283,6 @@ def test_where_some_leaves_are_not_known_bad_nodes_make_no_pair_of_innocents_bad
         return f"leaf{number // 4}" if number < 8 else None
 
     seen = adaptive(share, leaf_of, 16, 12, directed=False)
-    assert not any(name.startswith("pair") for each in seen for name in each)
-
-
-def test_a_pair_that_a_lossy_spine_meets_every_time_is_not_bad() -> None:
-    """A spine of four, without counters; a pair that was low twice is measured again and again."""
-    leaf_of = [leaf for leaf, nodes in enumerate([20, 4, 4, 2, 2]) for _ in range(nodes)]
-
-    def share(chance: random.Random, _: int, *nodes: str) -> float:
-        a, b = (leaf_of[int(node[1:])] for node in nodes)
-        return 0.6 if a != b and chance.random() < 0.25 else 1.0
-
-    seen = adaptive(share, lambda number: f"leaf{leaf_of[number]}", 32, 12, False, range(100, 150))
     assert not any(name.startswith("pair") for each in seen for name in each)
 
 
