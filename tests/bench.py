@@ -407,6 +407,7 @@ def rehearsal() -> None:
 def agents() -> None:
     """Rounds of sweeps over as many simulated agents as large clusters have nodes."""
     for count in (1000, 4608):
+        bench_sweep.bare(count)
         bench_sweep.simulated(count, AREA / f"agents-{count}")
 
 

@@ -1,7 +1,8 @@
 """Figures of the engine of sweeps: agents by the thousand, and what a place costs beside its tool.
 
 Simulated agents are tasks of one process with the agent's own protocol code, over real sockets;
-where an agent would fork, they sleep. Both they and the conductor are on this machine.
+where an agent would fork, they sleep. Both they and the conductor are on this machine. Beside them
+stands a bare exchange of as many connections: what this machine takes for it at this hour.
 """
 
 from __future__ import annotations
@@ -113,6 +114,63 @@ async def serve_agents(file: str) -> None:
     await over
 
 
+#: An answer of the bare exchange, as long as what both sides of a place leave.
+_ANSWER = b"x" * 2499 + b"\n"
+
+
+async def serve_bare(port: int, count: int) -> None:
+    """So many connections, each of which answers a line after `TOOL_S`."""
+    limits.raise_open_files(count + 64, "bench")
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def one() -> None:
+        async with at_once:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while await reader.readline():
+            await asyncio.sleep(TOOL_S)
+            writer.write(_ANSWER)
+        writer.close()
+
+    await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def _bare_rounds(count: int) -> list[float]:
+    limits.raise_open_files(count + 64, "bench")
+    ends: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    all_came = asyncio.Event()
+
+    def came(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ends.append((reader, writer))
+        if len(ends) == count:
+            all_came.set()
+
+    server = await asyncio.start_server(came, "127.0.0.1", 0, backlog=count)
+    port = server.sockets[0].getsockname()[1]
+    argv = (sys.executable, __file__, "bare", str(port), str(count))
+    process = await asyncio.create_subprocess_exec(*argv)
+    await all_came.wait()
+    took = []
+    for _ in range(ROUNDS):
+        began = time.monotonic()
+        for _, writer in ends:
+            writer.write(b"go\n")
+        await asyncio.gather(*(reader.readline() for reader, _ in ends))
+        took.append(time.monotonic() - began)
+    for _, writer in ends:
+        writer.close()
+    server.close()
+    await process.wait()
+    return took
+
+
+def bare(count: int) -> None:
+    """Rounds of one order and one answer a connection, without proofs, records and the relay
+    between two nodes; prints their figure.
+    """
+    ratios = [seconds / TOOL_S for seconds in asyncio.run(_bare_rounds(count))]
+    print(f"{f'{count} bare connections, round over tool:':<42} {_spread(ratios)}")
+
+
 def simulated(count: int, folder: Path) -> None:
     """A sweep of so many simulated agents; prints its figures."""
     nodes = [f"n{number}" for number in range(count)]
@@ -136,7 +194,7 @@ def simulated(count: int, folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text(json.dumps(document))
     srun = folder / "srun"
-    srun.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" sweep.json\n')
+    srun.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" agents sweep.json\n')
     srun.chmod(0o755)
     began = time.time()
     process = subprocess.Popen(
@@ -256,4 +314,7 @@ def _spread(values: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve_agents(sys.argv[1]))
+    if sys.argv[1] == "bare":
+        asyncio.run(serve_bare(int(sys.argv[2]), int(sys.argv[3])))
+    else:
+        asyncio.run(serve_agents(sys.argv[2]))
