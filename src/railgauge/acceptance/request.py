@@ -57,8 +57,9 @@ def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
 
 def measured_by(chosen: Scope, nodes: str | None) -> dict[str, str | None]:
     """The environment variables that say what is measured."""
-    wanted = {variables.NODES: hostlist.fold(n for m in chosen.nodes.values() for n in m)}
-    told = {**os.environ, **(wanted if nodes else {})}
+    told = dict(os.environ)
+    if nodes:
+        told[variables.NODES] = hostlist.fold(n for m in chosen.nodes.values() for n in m)
     return {name: told.get(name) for name in variables.MEASURED_BY}
 
 

@@ -220,8 +220,12 @@ class PairCase(Case):
 
     @property
     def condition(self) -> tuple[object, ...]:
-        names = _beside_ends(type(self))  # type: ignore[arg-type] # a class has a hash of its own
-        return tuple(getattr(self, name) for name in names)
+        return self._beside_ends(0)
+
+    def _beside_ends(self, first: int) -> tuple[object, ...]:
+        """What it has beside its ends, from the field of that number on."""
+        names = _names_beside_ends(type(self), first)  # type: ignore[arg-type] # it has a hash
+        return tuple([getattr(self, name) for name in names])
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -234,10 +238,10 @@ class PairCase(Case):
 
 
 @functools.cache
-def _beside_ends(kind: type[PairCase]) -> tuple[str, ...]:
-    """The fields that a kind of pair has beside those of every pair."""
+def _names_beside_ends(kind: type[PairCase], first: int) -> tuple[str, ...]:
+    """The fields that a kind of pair has beside those of every pair, from that number on."""
     of_all = {field.name for field in dataclasses.fields(PairCase)}
-    return tuple(field.name for field in dataclasses.fields(kind) if field.name not in of_all)
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in of_all)[first:]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,8 +262,12 @@ class RailCase(PairCase):
 
     @property
     def condition(self) -> tuple[object, ...]:
-        _, _, *others = super().condition
-        return self.rails, *others
+        return self.rails, *self.beside_rails
+
+    @property
+    def beside_rails(self) -> tuple[object, ...]:
+        """Its condition without the two rails."""
+        return self._beside_ends(2)
 
 
 @dataclasses.dataclass(frozen=True)

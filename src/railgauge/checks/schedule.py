@@ -208,8 +208,7 @@ class _Rounds:
 def _how(place: Case, rails_at_once: bool) -> tuple[object, ...]:
     """What places of a round have in common, beside where their nodes are."""
     if rails_at_once and isinstance(place, RailCase):
-        _, *others = place.condition
-        return (place.server_rail == place.client_rail, *others)
+        return (place.server_rail == place.client_rail, *place.beside_rails)
     return place.condition
 
 

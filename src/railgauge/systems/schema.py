@@ -454,6 +454,8 @@ class Partition(pydantic.BaseModel):
 
     def of_nodes(self, nodes: Sequence[str]) -> Partition:
         """The same with some of its nodes only."""
+        if tuple(nodes) == self.nodes:
+            return self
         return self.model_copy(update={"extras": self.extras.of_nodes(nodes)})
 
 
