@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -268,9 +267,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if paths.campaign_folder():
             # By it `railgauge accept` finds what an interrupted session left in the queue.
             self.job.options += [slurm_jobs.comment()]
-        reservation = os.environ.get(reservations.RESERVATION_VARIABLE)
-        if reservation:
-            self.job.options += [f"--reservation={reservation}"]
+        self.job.options += reservations.options()
         if self.pinned_nodes:
             self.job.options += [f"--nodelist={hostlist.fold(self.pinned_nodes)}"]
 

@@ -14,7 +14,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import LEAVES
 from railgauge.model import record
 from railgauge.model.leaves import Leaves
-from railgauge.slurm import client, topology
+from railgauge.slurm import topology
 from railgauge.systems import Partition
 
 
@@ -24,9 +24,8 @@ def leaves_of(partition: Partition) -> Leaves | None:
     if described is not None:
         leaf_of = _by_node(tuple(described.items()))
     else:
-        access = [str(word) for word in partition.model_dump().get("access", ())]
-        in_slurm = client.option("partition", "p", access)
-        leaf_of = _of_slurm(paths.campaign_folder(), partition.name, in_slurm)
+        of_slurm = partition.slurm_partition or ""
+        leaf_of = _of_slurm(paths.campaign_folder(), partition.name, of_slurm)
     known = bool(leaf_of) and all(node in leaf_of for node in partition.nodes)
     return Leaves(leaf_of) if known else None
 

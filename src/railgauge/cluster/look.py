@@ -132,9 +132,7 @@ class Look:
 
 def job_options(partition: Partition, more: Sequence[str] = ()) -> list[str]:
     """The options by which all jobs of a partition are submitted."""
-    access = [word for each in partition.model_dump().get("access", ()) for word in each.split()]
-    reservation = os.environ.get(reservations.RESERVATION_VARIABLE)
-    return [*access, *([f"--reservation={reservation}"] if reservation else []), *more]
+    return [*partition.access_options, *reservations.options(), *more]
 
 
 def from_reframe(options: Sequence[str]) -> list[str]:
@@ -349,7 +347,7 @@ def idle(
     partition: Partition, nodes: Collection[str], more: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
     """Those of `nodes` on which a job of ours starts now, and why not on the others."""
-    ours = option("reservation", "", job_options(partition, more))
+    named = option("reservation", "", job_options(partition, more))
     free, left = [], {}
     states = slurm_nodes.show()
     for name in nodes:
@@ -362,7 +360,10 @@ def idle(
             left[name] = slurm_nodes.ASLEEP
         elif state.busy:
             left[name] = "busy"
-        elif [r for r in state.reservations if r != ours] or (
+        elif reservations.is_of_gate(named) and named in state.reservations:
+            # Its flag lets its jobs start whatever other reservations a node has.
+            free.append(name)
+        elif [r for r in state.reservations if r != named] or (
             not state.reservations and "MAINTENANCE" in state.flags
         ):
             left[name] = state.outside

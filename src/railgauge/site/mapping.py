@@ -9,7 +9,6 @@ from pathlib import Path
 
 from railgauge import hostlist
 from railgauge.errors import RailgaugeError
-from railgauge.site.check.description import slurm_partition
 from railgauge.slurm.nodes import SlurmNode, gpus_in
 from railgauge.slurm.partitions import Cluster
 from railgauge.systems import Partition, System
@@ -77,7 +76,7 @@ def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[s
     peopled = [name for name, nodes in slurm.partitions.items() if nodes]
     partitions = {}
     for partition in system.partitions:
-        named = (choices.get(partition.name), partition.name, _sent_to(partition))
+        named = (choices.get(partition.name), partition.name, partition.slurm_partition)
         only = peopled if len(peopled) == len(names) == 1 else []
         theirs_or_none = next((n for n in (*named, *only) if n in peopled), None)
         if theirs_or_none is not None:
@@ -89,10 +88,6 @@ def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[s
             next_step=f"the same command with --partition {names[0]}=ONE_OF_THESE",
         )
     return partitions
-
-
-def _sent_to(partition: Partition) -> str | None:
-    return slurm_partition(partition.model_dump().get("access"))
 
 
 def _nodes_of(partition: Partition, theirs: str, slurm: Cluster) -> Mapped:
@@ -170,7 +165,7 @@ def _for_fragment(
             continue
         if _nodes(options.get("nodename")) & _nodes(partition.extras.nodes):
             return {"nodename": ours.names, **_agreed(ours.nodes)}
-        if options.get("partitionname") == _sent_to(partition):
+        if options.get("partitionname") == partition.slurm_partition:
             same = _nodes(options.get("nodes")) == _nodes(partition.extras.nodes)
             nodes = {"nodes": ours.names} if same else {}
             return {"partitionname": ours.slurm_partition, **nodes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -92,15 +93,16 @@ def _text(printed: bytes | None) -> str:
 
 
 def option(name: str, short: str, options: Sequence[str]) -> str:
-    """The value of one of sbatch's options, `--NAME=x`, `--NAME x`, `-n x`; "" where it is not
-    given.
+    """The value of one of sbatch's options, `--NAME=x`, `--NAME x`, `-n x`: the last one, which
+    counts; "" where it is not given. `short` is "" of an option without a letter.
     """
     words = [word for each in options for word in each.split()]
-    for place, word in enumerate(words):
-        if word in (f"--{name}", f"-{short}") and place + 1 < len(words):
-            return words[place + 1]
-        if word.startswith(f"--{name}="):
-            return word.partition("=")[2]
-        if short and word.startswith(f"-{short}") and not word.startswith("--"):
-            return word[2:]
-    return ""
+    value = ""
+    for word, following in itertools.zip_longest(words, words[1:]):
+        if following is not None and (word == f"--{name}" or (short and word == f"-{short}")):
+            value = following
+        elif word.startswith(f"--{name}="):
+            value = word.partition("=")[2]
+        elif short and re.match(f"-{short}.", word):
+            value = word[2:]
+    return value

@@ -24,6 +24,17 @@ def ours() -> set[str]:
     return {name, f"{name}{UNTESTED}"} if name else set()
 
 
+def options() -> list[str]:
+    """The option by which jobs start in the reservation of this process's gate run, if any."""
+    name = os.environ.get(RESERVATION_VARIABLE)
+    return [f"--reservation={name}"] if name else []
+
+
+def is_of_gate(name: str) -> bool:
+    """Whether it is the reservation of the gate run that this process works for."""
+    return bool(name) and name == os.environ.get(RESERVATION_VARIABLE)
+
+
 def nodes_of(name: str) -> tuple[str, ...] | None:
     """The nodes of a reservation; None where there is none of that name."""
     for reservation in reservations():

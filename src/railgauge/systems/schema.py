@@ -14,6 +14,7 @@ from railgauge import hostlist
 from railgauge.errors import ConfigurationError
 from railgauge.model.measurement import CONGESTION_CONTROL
 from railgauge.model.shares import LeastShare
+from railgauge.slurm import client
 from railgauge.systems.application import Applications
 from railgauge.systems.contention import Contention
 from railgauge.systems.fabric import Fabric
@@ -428,6 +429,12 @@ DESCRIBED = (
 )
 
 
+def words_of(access: object) -> list[str]:
+    """The words of options as `access` lists them; none of what is no list of texts."""
+    options = access if isinstance(access, list) else []
+    return [word for each in options if isinstance(each, str) for word in each.split()]
+
+
 class Partition(pydantic.BaseModel):
     """A ReFrame partition: fields not named here pass through to ReFrame, which checks them."""
 
@@ -446,6 +453,16 @@ class Partition(pydantic.BaseModel):
             if name in self.features and getattr(self.extras, name) is None:
                 raise ValueError(f"feature {name} needs extras.{name}, which says what it is")
         return self
+
+    @property
+    def access_options(self) -> list[str]:
+        """The options of ReFrame's `access`, by which jobs get to its nodes, word by word."""
+        return words_of((self.model_extra or {}).get("access"))
+
+    @property
+    def slurm_partition(self) -> str | None:
+        """The Slurm partition that its jobs are sent to; None where `access` names none."""
+        return client.option("partition", "p", self.access_options) or None
 
     @property
     def nodes(self) -> tuple[str, ...]:

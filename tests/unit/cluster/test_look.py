@@ -21,6 +21,7 @@ from railgauge.node.site_look import MARK
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
+from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 
 #: Slurm as the look meets it: two nodes, of which each task runs here; `fault.NODE` is sourced
@@ -381,6 +382,42 @@ def test_a_look_within_a_job_is_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch
 def test_the_reservation_of_a_gate_run_holds_for_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(reservations.RESERVATION_VARIABLE, "railgauge_1")
     assert "--reservation=railgauge_1" in job_options(PARTITION)
+
+
+@pytest.mark.parametrize(
+    ("others", "free"),
+    [((), ["n1", "n2"]), (("repair",), ["n1", "n2"]), (("repair", "railgauge_0"), ["n1", "n2"])],
+)
+def test_a_gate_run_looks_at_the_nodes_under_test(
+    monkeypatch: pytest.MonkeyPatch, others: tuple[str, ...], free: list[str]
+) -> None:
+    """Which are in two reservations of the run, and may be in those of others; its partner is in
+    one. A node that is in no reservation of the run is left.
+    """
+    monkeypatch.setenv(reservations.RESERVATION_VARIABLE, "railgauge_1")
+    flags = frozenset({"IDLE", "RESERVED", "MAINTENANCE"})
+    under_test = ("railgauge_1", "railgauge_1_untested", *others)
+    of_node = {"n1": ("railgauge_1",), "n2": under_test, "n3": others or ("repair",)}
+    states = {
+        name: SlurmNode(name, flags, reservations=reserved) for name, reserved in of_node.items()
+    }
+    monkeypatch.setattr(slurm_nodes, "show", lambda: states)
+    assert looking.idle(PARTITION, ["n1", "n2", "n3"])[0] == free
+
+
+@pytest.mark.parametrize("maintenance", ["maint", "railgauge_1_untested"])
+def test_a_reservation_of_a_users_own_is_no_gate_runs(
+    monkeypatch: pytest.MonkeyPatch, maintenance: str
+) -> None:
+    """Its jobs start on what no other reservation holds."""
+    monkeypatch.delenv(reservations.RESERVATION_VARIABLE, raising=False)
+    flags = frozenset({"IDLE", "RESERVED"})
+    states = {
+        "n1": SlurmNode("n1", flags, reservations=("mine",)),
+        "n2": SlurmNode("n2", flags, reservations=(maintenance, "mine")),
+    }
+    monkeypatch.setattr(slurm_nodes, "show", lambda: states)
+    assert looking.idle(PARTITION, ["n1", "n2"], ["--reservation=mine"])[0] == ["n1"]
 
 
 @pytest.mark.parametrize(

@@ -179,11 +179,20 @@ def test_a_reservation_of_others_is_told(controller: Controller) -> None:
         (["-p", "ns"], "ns"),
         (["-pns"], "ns"),
         (["--account=x"], ""),
+        (["--partition=ns", "--partition=vm"], "vm"),
+        (["-pns --account=x", "--partition", "vm"], "vm"),
+        (["--partition"], ""),
         ([], ""),
     ],
 )
 def test_the_partition_is_read_from_the_options(options: list[str], found: str) -> None:
     assert client.option("partition", "p", options) == found
+
+
+def test_an_option_without_a_letter_is_read_by_its_name_alone() -> None:
+    options = ["--reservation=mine", "--comment", "-", "words", "--reservation=railgauge_1"]
+    assert client.option("reservation", "", options) == "railgauge_1"
+    assert client.option("constraint", "", options) == ""
 
 
 # ---- a session ----

@@ -15,7 +15,9 @@ from railgauge.errors import ConfigurationError
 from railgauge.site import shown
 from railgauge.site.check.line import Line
 from railgauge.site.templates import PLACEHOLDER
+from railgauge.slurm import client
 from railgauge.systems import Partition, System
+from railgauge.systems.schema import words_of
 
 
 def file_of(name: str) -> str:
@@ -89,20 +91,8 @@ def _reframe_fields() -> Mapping[str, frozenset[str]]:
 
 
 def slurm_partition(access: object) -> str | None:
-    """The Slurm partition that jobs are sent to: X of `--partition=X`."""
-    words = (
-        [word for option in access if isinstance(option, str) for word in option.split()]
-        if (isinstance(access, list))
-        else []
-    )
-    for place, word in enumerate(words):
-        if word.startswith("--partition="):
-            return word.removeprefix("--partition=")
-        if word in ("--partition", "-p") and place + 1 < len(words):
-            return words[place + 1]
-        if re.match("-p[^-]", word):
-            return word[2:]
-    return None
+    """The Slurm partition that jobs with this `access` are sent to."""
+    return client.option("partition", "p", words_of(access)) or None
 
 
 #: As the kernel writes the rate of a port (drivers/infiniband/core/sysfs.c).

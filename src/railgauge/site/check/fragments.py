@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from railgauge import hostlist, paths
 from railgauge.site import shown
-from railgauge.site.check.description import file_of, slurm_partition
+from railgauge.site.check.description import file_of
 from railgauge.site.check.line import Line
 from railgauge.slurm.nodes import gpus_in
 from railgauge.systems import Partition, System
@@ -117,7 +117,7 @@ def _fragment_partitions(system: System, thing: str, fragments: Sequence[_Fragme
     named = {f.options["partitionname"]: f for f in fragments if "partitionname" in f.options}
     lines = []
     for partition in system.partitions if named else []:
-        wanted = slurm_partition(partition.model_dump().get("access"))
+        wanted = partition.slurm_partition
         fragment = named.get(wanted or "")
         if wanted is None:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from railgauge import hostlist
 from railgauge.errors import EnvironmentProblem
-from railgauge.site.check.description import file_of, slurm_partition
+from railgauge.site.check.description import file_of
 from railgauge.site.check.hostnames import owner
 from railgauge.site.check.line import Line
 from railgauge.slurm.nodes import gpus_in
@@ -38,7 +38,7 @@ def _nodes_in_slurm(system: System, partition: Partition, slurm: Cluster) -> lis
     thing = f"{partition.name}: nodes in Slurm"
     wanted = set(partition.nodes)
     edit = f"edit extras.nodes of {partition.name} in {file_of(system.name)}"
-    name = slurm_partition(partition.model_dump().get("access"))
+    name = partition.slurm_partition
     if name is not None and name not in slurm.partitions:
         text = f"Slurm has no partition {name!r}, expected one of {slurm.describe()}"
         step = f"edit access of {partition.name} in {file_of(system.name)}"
@@ -57,7 +57,7 @@ def _nodes_in_slurm(system: System, partition: Partition, slurm: Cluster) -> lis
     covered = {
         node
         for other in system.partitions
-        if slurm_partition(other.model_dump().get("access")) == name
+        if other.slurm_partition == name
         for node in hostlist.expand(other.extras.nodes)
     }
     surplus = members - covered
