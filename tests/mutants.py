@@ -1846,6 +1846,41 @@ MUTANTS = [
         f"{_GATE}/test_hold.py",
     ),
     Mutant(
+        "what a wrong clock dated in the future counts as held",
+        "src/railgauge/node/gate.py",
+        'if abs(now - float(one["at"])) <= window_s]',
+        'if now - float(one["at"]) <= window_s]',
+        f"{_GATE}/test_hold.py -k future",
+    ),
+    Mutant(
+        "a patrol ends with the first guilty node that cannot be held",
+        "src/railgauge/gate/teeth.py",
+        "        except (node_gate.NoStore, EnvironmentProblem) as error:\n",
+        "        except ZeroDivisionError as error:\n",
+        f"{_PATROL}/test_run.py -k cannot_be_held",
+    ),
+    Mutant(
+        "a patrol clears whom somebody accused meanwhile",
+        "src/railgauge/gate/teeth.py",
+        "        if known is None or known.date > since:\n",
+        "        if known is None:\n",
+        f"{_PATROL}/test_run.py -k accused_meanwhile",
+    ),
+    Mutant(
+        "a gate run's preflight passes over the nodes under test",
+        "src/railgauge/cluster/look.py",
+        "elif reservations.is_of_gate(named) and named in state.reservations:",
+        "elif False:",
+        "tests/unit/cluster/test_look.py -k under_test",
+    ),
+    Mutant(
+        "of an option given twice the first one counts",
+        "src/railgauge/slurm/client.py",
+        '            value = word.partition("=")[2]\n',
+        '            value = value or word.partition("=")[2]\n',
+        "tests/unit/slurm/test_waiting.py -k option",
+    ),
+    Mutant(
         "whoever drained a node, it is released",
         "src/railgauge/slurm/nodes.py",
         "return self.drained and self.reason.startswith(OURS)",
@@ -2129,7 +2164,7 @@ MUTANTS = [
     Mutant(
         "what was held and returned does not count",
         "src/railgauge/node/gate.py",
-        "                _write_holds(store, holds)\n",
+        "            _write_holds(store, holds)\n",
         "",
         f"{_GATE}/test_hold.py",
     ),
@@ -2368,8 +2403,8 @@ MUTANTS = [
     Mutant(
         "a changed node that somebody set down comes back by itself",
         "src/railgauge/node/gate.py",
-        "                slurm_nodes.drain([name], reason)\n",
-        "                None if state.taken_down else slurm_nodes.drain([name], reason)\n",
+        "            slurm_nodes.drain([name], reasons[name])\n",
+        "            None if state.taken_down else slurm_nodes.drain([name], reasons[name])\n",
         f"{_GATE}/test_hold.py -k set_down",
     ),
     Mutant(
@@ -2424,8 +2459,8 @@ MUTANTS = [
     Mutant(
         "a node comes back from scontrol reboot untested",
         "src/railgauge/node/gate.py",
-        "elif state.stays_drained:",
-        "elif state.drained:",
+        "    if state.stays_drained:",
+        "    if state.drained:",
         f"{_GATE}/test_hold.py -k after_scontrol_reboot",
     ),
     Mutant(

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from railgauge.cluster import store
 from railgauge.cluster.store import GateRules, Teeth
+from railgauge.errors import EnvironmentProblem
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict import standing
@@ -61,30 +62,42 @@ def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
     return sorted(alarms, key=lambda one: (-LEVELS.index(one.teeth), one.node))
 
 
-def act(system: str, rules: GateRules, alarms: Collection[Alarm], by: str) -> Iterator[str]:
-    """A line a node: what became of it. NoStore and SlurmProblem where one does not answer.
+def act(
+    system: str, rules: GateRules, alarms: Collection[Alarm], by: str
+) -> Iterator[tuple[Alarm, str]]:
+    """What became of each. Whom the store or Slurm keeps from being held is told as any other.
 
     Who is held, or commented on, is lent to nobody as a partner until it is accepted again.
     """
     for one in alarms:
-        if one.teeth == "record":
-            yield f"{one.node}: recorded: {one.why}"
-            continue
-        store.suspect(system, one.node, one.why, by)
-        if one.teeth == "hold":
-            reasons = {one.node: one.why}
-            [outcome] = node_gate.keep_out(store.folder(system), rules.counted, reasons, act=True)
-            yield ": ".join(filter(None, [one.node, outcome.state, outcome.why, one.why]))
-        elif slurm_nodes.comment(one.node, one.why):
-            yield f"{one.node}: comment set: {one.why}"
-        else:
-            yield f"{one.node}: recorded, as somebody else's comment stands there: {one.why}"
+        try:
+            yield one, f"{_done(system, rules, one, by)}: {one.why}"
+        except (node_gate.NoStore, EnvironmentProblem) as error:
+            undone = "not held" if one.teeth == "hold" else "no comment"
+            words = str(error).splitlines()[0]
+            yield one, f"alarm: {undone}: {words}: {one.why}"
 
 
-def clear(system: str, nodes: Collection[str]) -> Iterator[str]:
-    """Of nodes that were accepted: what a comment of ours said is over."""
+def _done(system: str, rules: GateRules, one: Alarm, by: str) -> str:
+    if one.teeth == "record":
+        return "recorded"
+    store.suspect(system, one.node, one.why, by)
+    if one.teeth == "hold":
+        reasons = {one.node: one.why}
+        [outcome] = node_gate.keep_out(store.folder(system), rules.counted, reasons, act=True)
+        return ": ".join(filter(None, [outcome.state, outcome.why]))
+    if slurm_nodes.comment(one.node, one.why):
+        return "comment set"
+    return "recorded, as somebody else's comment stands there"
+
+
+def clear(system: str, nodes: Collection[str], since: str) -> Iterator[str]:
+    """Of nodes that were accepted: what a comment of ours said is over. Who was accused after
+    `since`, when their test began, stays a suspect.
+    """
     for node in nodes:
-        if store.suspected(system, node) is None:
+        known = store.suspected(system, node)
+        if known is None or known.date > since:
             continue
         store.clear_suspect(system, node)
         yield f"{node}: accepted, a suspect no more"

@@ -41,9 +41,13 @@ from railgauge.node.inventory.compare import Change
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import SlurmNode
 
 #: A store on a file server that hangs is given up after this.
 STORE_LIMIT_S = 5.0
+
+#: So long a pass waits for others that count and drain; a service manager gives it 90 s.
+LOCK_LIMIT_S = 30.0
 
 #: What the reason of a node says first that was held for a change.
 CHANGED = "firmware changed"
@@ -239,7 +243,7 @@ def _alone(store: Path) -> Iterator[float]:
     except OSError as error:
         raise NoStore(f"{path}: {error.strerror}, so nobody can count what is held") from None
     try:
-        deadline = time.monotonic() + STORE_LIMIT_S
+        deadline = time.monotonic() + LOCK_LIMIT_S
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -248,7 +252,7 @@ def _alone(store: Path) -> Iterator[float]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise NoStore(f"{path}: taken for more than {STORE_LIMIT_S:g} s") from None
+                    raise NoStore(f"{path}: taken for more than {LOCK_LIMIT_S:g} s") from None
                 time.sleep(0.05)
             except OSError as error:
                 raise NoStore(f"{path}: cannot be locked: {error.strerror}") from None
@@ -257,12 +261,14 @@ def _alone(store: Path) -> Iterator[float]:
         os.close(lock)
 
 
-def _held_lately(store: Path, earliest: float) -> list[dict[str, Any]]:
-    """What was held since `earliest`, as `holds.json` has it; NoStore where that cannot be read."""
+def _held_lately(store: Path, now: float, window_s: float) -> list[dict[str, Any]]:
+    """What was held in the time before now, as `holds.json` has it; NoStore where that cannot be
+    read. What a clock that was wrong has dated later than the time after now does not count.
+    """
     path = store / HOLDS
     try:
         held = _within(STORE_LIMIT_S, lambda: _load(path)) or []
-        return [dict(one) for one in held if float(one["at"]) >= earliest]
+        return [dict(one) for one in held if abs(now - float(one["at"])) <= window_s]
     except (NoStore, KeyError, TypeError, ValueError) as error:
         raise NoStore(
             f"{path}: {error}, so it is not known how many were held; next: rm {path}"
@@ -310,44 +316,59 @@ def keep_out(
     `run` is the reservation of the gate run that asks for it; nodes in any other one are left
     alone. Raises NoStore, SlurmProblem.
     """
-    with _alone(store) if act else contextlib.nullcontext(time.time()) as now:
-        return list(_keep_out(store, rules, reasons, act, run, now))
+    # Outside of the lock: after an outage a whole cluster's nodes come to it at once.
+    states = slurm_nodes.show()
+    outcomes = {name: _left_alone(name, states.get(name), run) for name in reasons}
+    wanted = {name: states[name] for name, outcome in outcomes.items() if outcome is None}
+    if wanted:
+        with _alone(store) if act else contextlib.nullcontext(time.time()) as now:
+            for outcome in _keep_out(store, rules, reasons, wanted, act, now):
+                outcomes[outcome.node] = outcome
+    return [outcome for outcome in outcomes.values() if outcome is not None]
+
+
+def _left_alone(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | None:
+    """What there is to say of a node that is not to be drained; None of one that is."""
+    if state is None:
+        return HoldOutcome(name, "alarm", why="Slurm knows no such node")
+    if state.stays_drained:
+        return HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
+    if state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
+        # A gate run has it, or its administrators.
+        return HoldOutcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")
+    return None
 
 
 def _keep_out(
-    store: Path, rules: Rules, reasons: Mapping[str, str], act: bool, run: str, now: float
+    store: Path,
+    rules: Rules,
+    reasons: Mapping[str, str],
+    wanted: Mapping[str, SlurmNode],
+    act: bool,
+    now: float,
 ) -> Iterator[HoldOutcome]:
-    nodes = slurm_nodes.show()
     full = ""
     try:
-        holds = _held_lately(store, now - rules.window_s)
+        holds = _held_lately(store, now, rules.window_s)
     except NoStore as error:
         holds, full = [], str(error)
-    for name, reason in reasons.items():
+    for name, state in wanted.items():
         if not full and len(holds) >= rules.max_hold:
             full = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
-        state = nodes.get(name)
-        if state is None:
-            yield HoldOutcome(name, "alarm", why="Slurm knows no such node")
-        elif state.stays_drained:
-            yield HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
-        elif state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
-            # A gate run has it, or its administrators.
-            yield HoldOutcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")
-        elif full:
+        if full:
             yield HoldOutcome(name, "alarm", why=f"not held: {full}")
+            continue
+        holds.append({"node": name, "at": now, "why": reasons[name]})
+        if act:
+            _write_holds(store, holds)
+            slurm_nodes.drain([name], reasons[name])
+        if state.taken_down and not state.returns_by_itself:
+            # It may come back by itself, and then stays out, for whoever took it down.
+            yield HoldOutcome(name, "alarm", why=f"{state.outside}, who resumes it")
         else:
-            holds.append({"node": name, "at": now, "why": reason})
-            if act:
-                _write_holds(store, holds)
-                slurm_nodes.drain([name], reason)
-            if state.taken_down and not state.returns_by_itself:
-                # It may come back by itself, and then stays out, for whoever took it down.
-                yield HoldOutcome(name, "alarm", why=f"{state.outside}, who resumes it")
-            else:
-                yield HoldOutcome(
-                    name, "held" if act else "changed", why="" if act else "would be held"
-                )
+            yield HoldOutcome(
+                name, "held" if act else "changed", why="" if act else "would be held"
+            )
 
 
 def _write_holds(store: Path, holds: Sequence[Mapping[str, Any]]) -> None:

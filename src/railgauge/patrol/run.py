@@ -393,13 +393,11 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
     alarms = teeth.alarms(patrol.system, verdict, rules)
     if record_only:
         alarms = [dataclasses.replace(alarm, teeth="record") for alarm in alarms]
-    for line in teeth.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):
-        node, _, words = line.partition(": ")
-        patrol.found[node] = words
-        say(line)
-    for alarm in alarms:
+    for alarm, words in teeth.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):
+        patrol.found[alarm.node] = words
+        say(f"{alarm.node}: {words}")
         if alarm.teeth != "record":
-            partners.alarm(alarm.node, patrol.found[alarm.node], say)
+            partners.alarm(alarm.node, words, say)
     node_standings = standings(verdict)
     good = [
         n for n in patrol.nodes if n in node_standings and node_standings[n].outcome == "accepted"
@@ -415,7 +413,7 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
             undecided += 1
             say(f"{node}: neither accepted nor accused: {known.why}")
     if not record_only:
-        for line in teeth.clear(patrol.system, good):
+        for line in teeth.clear(patrol.system, good, patrol.started):
             say(line)
     if alarms:
         return EXIT_REJECT

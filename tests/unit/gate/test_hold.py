@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -193,6 +194,41 @@ def test_what_was_held_before_the_window_does_not_count(area: Path, nodes: Slurm
     (area / node_gate.HOLDS).write_text(json.dumps(held_then))
     assert states(node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)) == {"n1": "held"}
     assert len(json.loads((area / node_gate.HOLDS).read_text())) == 1
+
+
+def test_what_a_wrong_clock_dated_far_in_the_future_does_not_count(
+    area: Path, nodes: Slurm
+) -> None:
+    then = node_gate.time.time() + 1e8
+    held_then = [{"node": name, "at": then, "why": ""} for name in ("n3", "n4")]
+    (area / node_gate.HOLDS).write_text(json.dumps(held_then))
+    assert states(node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)) == {"n1": "held"}
+
+
+def test_slurm_is_asked_while_others_may_count(
+    area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage all nodes of a cluster come at once, and scontrol takes its time."""
+    show = slurm_nodes.show
+
+    def shown() -> dict[str, SlurmNode]:
+        with (area / "hold.lock").open("w") as other:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return show()
+
+    monkeypatch.setattr(slurm_nodes, "show", shown)
+    assert states(node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)) == {"n1": "held"}
+
+
+def test_a_pass_waits_for_another_up_to_a_limit(
+    area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_gate, "LOCK_LIMIT_S", 0.2)
+    with (area / "hold.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(NoStore, match="taken for more than"):
+            node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    assert "n1" in nodes.open()
 
 
 def test_holds_that_cannot_be_counted_are_alarms(area: Path, nodes: Slurm) -> None:

@@ -27,10 +27,12 @@ from railgauge.model import record
 from railgauge.model.failure import TAKEN, Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.record import Listed, Standing, write_standings
+from railgauge.node import gate as node_gate
 from railgauge.patrol import journal, run
 from railgauge.patrol.choose import Candidate
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
 from railgauge.verdict.answer import Finding
 from tests.unit.gate.cluster import Slurm
 from tests.unit.report.feeds.test_schemas import require
@@ -538,6 +540,31 @@ def test_the_sites_command_gets_who_is_held(
         assert (tmp_path / "told").read_text().startswith("n2 held: Iperf2Pair n1 n2: too slow")
 
 
+@pytest.mark.parametrize("silent", ["store", "Slurm"])
+def test_a_guilty_node_that_cannot_be_held_is_told(
+    nodes: Fleet,
+    patrolled: Patrolled,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    silent: str,
+) -> None:
+    command = tmp_path / "tell"
+    command.write_text(f'#!/bin/sh\necho "$@" >"{tmp_path}/told"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("RAILGAUGE_ON_SUSPECT", shlex.quote(str(command)))
+
+    def no_answer(*_: Any, **__: Any) -> Any:
+        raise node_gate.NoStore("no answer") if silent == "store" else SlurmProblem("no answer")
+
+    monkeypatch.setattr(node_gate, "keep_out", no_answer)
+    code, said = patrolled(Ran("n2"))
+    assert code == 1 and nodes.open() == set(NS)
+    words = "alarm: not held: no answer: Iperf2Pair n1 n2: too slow"
+    assert any(line.startswith(f"n2: {words}") for line in said)
+    assert (tmp_path / "told").read_text().startswith(f"n2 {words}")
+    assert store.suspected("lab", "n2") is not None
+
+
 def test_a_comment_of_somebody_else_stays(nodes: Fleet, patrolled: Patrolled) -> None:
     nodes.comments["n2"] = "ask Ann first"
     patrolled(Ran("n2", "Iperf3Pair"))
@@ -707,6 +734,20 @@ def test_who_is_accepted_again_is_a_suspect_no_more(nodes: Fleet, patrolled: Pat
     patrolled(Ran("n2", "Iperf3Pair"))
     patrolled(Ran())
     assert nodes.comments["n2"] == "" and store.suspected("lab", "n2") is None
+
+
+def test_who_is_accused_meanwhile_stays_a_suspect(
+    patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a gate run that it was lent to as a partner while the patrol's test ran."""
+    monkeypatch.setattr(store, "now", lambda: "2026-11-22T13:00:00+00:00")
+    store.suspect("lab", "n2", "at fault as a partner", "gate run 1")
+    monkeypatch.setattr(store, "now", lambda: "2026-11-22T12:00:00+00:00")
+    assert patrolled(Ran())[0] == 0
+    assert store.suspected("lab", "n2") is not None
+    monkeypatch.setattr(store, "now", lambda: "2026-11-22T14:00:00+00:00")
+    patrolled(Ran())
+    assert store.suspected("lab", "n2") is None
 
 
 def test_who_failed_across_leaves_is_to_be_tested_again_once(nodes: Fleet, tmp_path: Path) -> None:
