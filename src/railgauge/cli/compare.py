@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,7 +84,7 @@ def _compare(
 
     files = [[name for name in side.split(",") if _is_file(name)] for side in (before, after)]
     drift: list[Drift] = []
-    simulated = False
+    simulated, unclear = False, []
     if any(files):
         if [*files[0], *files[1]] != [*before.split(","), *after.split(",")]:
             others = [
@@ -94,7 +95,9 @@ def _compare(
                 "not have the same places",
                 next_step="ls; railgauge compare with two CSV files, or two campaigns",
             )
+        _require_each_once([*files[0], *files[1]])
         sides = [_of_files(names, better, margin) for names in files]
+        unclear = [] if better else before_after.taken_for_more(sides[0])
     else:
         campaigns = _campaigns(before, after)
         simulated = any(one.simulated for side in campaigns for one in side)
@@ -109,12 +112,36 @@ def _compare(
         if simulated:
             console.print("SIMULATED: stand-ins were run, and nothing follows for any node")
         comparison.render(compared, drift, console)
+        if unclear:
+            console.print(
+                f"more is taken for better of {', '.join(unclear[:3])}"
+                + (f" and {len(unclear) - 3} others" if len(unclear) > 3 else "")
+                + ", whose names do not tell: --better less says otherwise",
+                markup=False,
+                soft_wrap=True,
+            )
     code = compared.exit_code
     sys.exit(EXIT_INCONCLUSIVE if simulated and code == EXIT_ACCEPT else code)
 
 
 def _is_file(name: str) -> bool:
     return name.endswith(".csv") or Path(name).is_file()
+
+
+def _require_each_once(names: Sequence[str]) -> None:
+    """A copy is the same run: to count it again would make chance look certain."""
+    of_content: dict[bytes, str] = {}
+    for name in names:
+        # What cannot be read is told where it is read.
+        with contextlib.suppress(OSError):
+            content = Path(name).read_bytes()
+            if content in of_content:
+                raise RailgaugeError(
+                    f"{name} has the same content as {of_content[content]}, expected each run "
+                    "once, on one side",
+                    next_step="name the file of another run",
+                )
+            of_content[content] = name
 
 
 def _of_files(names: Sequence[str], better: str | None, margin: float | None) -> pl.DataFrame:

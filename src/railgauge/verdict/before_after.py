@@ -10,6 +10,7 @@ statistics.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -166,9 +167,37 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     )
 
 
+#: Words of a condition by which less of it is better, whatever the name of its metric.
+_LESS = frozenset(
+    {
+        *("lat", "latency", "rtt", "ping", "jitter", "time", "duration", "elapsed", "seconds"),
+        *("us", "usec", "ms", "msec", "ns", "nsec", "loss", "lost", "drops", "errors", "retries"),
+        *("retransmits", "retrans"),
+    }
+)
+
+
 def _less(condition: str, better: str | None) -> bool:
-    metric = METRICS.get(condition.split()[0] if condition.split() else "")
-    return (better or (metric.better if metric else "more")) == "less"
+    return (better or _better_of(condition) or "more") == "less"
+
+
+def _better_of(condition: str) -> str | None:
+    """Whether more or less of a condition is better, by its words; None where they do not tell."""
+    first = condition.lower().split()[:1]
+    words = re.findall("[a-z]+", condition.lower())
+    for name in (*first, *words[:1]):
+        if name in METRICS:
+            return METRICS[name].better
+    if _LESS.intersection(words):
+        return "less"
+    return (
+        "more" if any(word.startswith(("bandwidth", "busbw", "rate")) for word in words) else None
+    )
+
+
+def taken_for_more(frame: pl.DataFrame) -> list[str]:
+    """The conditions of a CSV whose words do not tell whether more or less of them is better."""
+    return sorted(c for c in frame["condition"].unique() if _better_of(c) is None)
 
 
 # --- comparison ----------------------------------------------------------------------------------

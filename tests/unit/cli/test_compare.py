@@ -288,6 +288,43 @@ def test_a_metric_that_is_better_when_it_is_less_is_known_by_its_name(tmp_path: 
     assert compare(*sides, "--better", "more").exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("condition", "code", "told"),
+    [
+        ("latency_us", 0, False),
+        ("Latency(us) 2 B", 0, False),
+        ("RTT", 0, False),
+        ("duration_s", 0, False),
+        ("write 2 B usec", 0, False),
+        ("latency_p99", 0, False),
+        ("busbw 8 GiB", 1, False),
+        ("Bandwidth", 1, False),
+        ("write 64 KiB", 1, True),
+    ],
+)
+def test_what_is_better_when_it_is_less_is_known_by_its_words_or_what_was_taken_is_said(
+    tmp_path: Path, condition: str, code: int, told: bool
+) -> None:
+    sides = [
+        csv(tmp_path / f"{n}.csv", runs, condition, n3=(1.0, 0.95)[n])
+        for n, runs in enumerate((range(5), range(9, 14)))
+    ]
+    answer = compare(*sides)
+    assert answer.exit_code == code
+    assert (f"more is taken for better of {condition}" in answer.output) == told
+    assert "is taken" not in compare(*sides, "--better", "more").output
+
+
+def test_a_copy_of_a_file_is_no_other_run(tmp_path: Path) -> None:
+    a, b = csv(tmp_path / "a.csv", range(5)), csv(tmp_path / "b.csv", range(5, 9))
+    copy = shutil.copy(a, tmp_path / "copy.csv")
+    for sides in ((a, a), (a, str(copy)), (f"{a},{copy}", b), (a, f"{b},{b}")):
+        assert "the same content as" in str(failing(*sides))
+    link = tmp_path / "link.csv"
+    link.symlink_to(b)
+    assert "the same content as" in str(failing(b, str(link)))
+
+
 def test_a_smaller_margin_finds_a_smaller_change(tmp_path: Path) -> None:
     sides = csv(tmp_path / "a.csv", range(5)), csv(tmp_path / "b.csv", range(9, 14), n3=0.99)
     assert compare(*sides).exit_code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -777,6 +778,16 @@ def with_redops(text: str, *redops: str) -> str:
 def test_a_run_that_was_appended_to_another_is_refused() -> None:
     text = printed(RUN) + printed(dataclasses.replace(RUN, seed=2))
     reading = nccl_tests.read({0: text})
+    assert not reading.ok and "of the same sizes 2 times" in reading.reason
+
+
+def test_so_it_is_where_the_tool_does_not_say_its_name_and_has_other_processes() -> None:
+    """As before version 2.17."""
+    names = re.compile(r"# (nccl-tests version|Collective test).*\n")
+    first = names.sub("", printed(RUN))
+    again = re.sub(r"(?<=Pid )( *)([0-9]+)", lambda m: f"{m[1]}{int(m[2]) + 7}", first)
+    assert again != first and nccl_tests.read({0: first}).ok
+    reading = nccl_tests.read({0: first + again})
     assert not reading.ok and "of the same sizes 2 times" in reading.reason
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -68,9 +69,9 @@ def read(
             tables[rank] = tests
         failed += [f"rank {rank}: {error}" if len(outputs) > 1 else error for error in why]
     results = next(iter(tables.values()), ())
-    failed += _twice(results)
-    complaints += _table_complaints(tables, [*complaints, *failed], options)
     judged = [_judged(result, options) for result in results]
+    failed += _twice(results, judged)
+    complaints += _table_complaints(tables, [*complaints, *failed], options)
     several = len(results) + len(failed) > 1
     for result, verdict in zip(results, judged, strict=True):
         name = f"{result.program or 'test'}: " if several else ""
@@ -143,10 +144,18 @@ def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
     return (tuple(results), complaints) if complaints else ((), [whole])
 
 
-def _twice(results: Sequence[Result]) -> Iterator[str]:
+def _twice(results: Sequence[Result], judged: Sequence[_Verdict]) -> Iterator[str]:
     """A file to which a second run was appended: its numbers are of another time."""
-    named = [result for result in results if result.program or result.operation]
-    kinds = Counter((r.program or r.operation, r.devices, r.sizes) for r in named)
+    kinds = Counter(
+        (
+            result.program or verdict.operation or "a test",
+            # A second run has other processes.
+            tuple(dataclasses.replace(device, pid=None) for device in result.devices),
+            tuple((row.size_bytes, row.datatype, row.redop, row.root) for row in result.rows),
+        )
+        for result, verdict in zip(results, judged, strict=True)
+        if result.rows
+    )
     for (name, *_), count in kinds.items():
         if count > 1:
             yield f"{name} of the same sizes {count} times, expected the output of one run"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from railgauge.tools import ParseError, nccl_tests
 from railgauge.tools.common.lines import plain
 from railgauge.tools.nccl_tests.result import Device
-from railgauge.tools.nccl_tests.text import scan
+from railgauge.tools.nccl_tests.text import apart, scan
 from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
 
 #: A device line, also of an output that is broken off below it.
@@ -19,22 +19,25 @@ _RANK = re.compile(r"#\s+Rank\s+[0-9]+ .* on .* device .*")
 def read(texts: Mapping[str, str]) -> Evidence:
     """The evidence of outputs by file name. The pair of an output is the two hosts of its device
     lines, its value the bus bandwidth of its largest size. A run that the judge refuses failed. An
-    output without a pair is missing.
+    output without a pair is missing. Of a file to which runs were appended each counts.
     """
     evidence = Evidence()
     observations: list[Observation] = []
     missing = []
     taken: set[str] = set()
     for name, text in texts.items():
-        hosts = list(dict.fromkeys(device.host for device in _devices(text)))
-        if len(hosts) != 2:
-            hosts_text = f"{len(hosts)} hosts" if hosts else "no hosts in device lines"
-            missing.append(Missing(name, None, f"{hosts_text}, expected two"))
-            continue
-        # A copy of an output is the same run.
-        if text not in taken:
-            taken.add(text)
-            observations.append(_observation(End(hosts[0]), End(hosts[1]), text))
+        runs = apart(text)
+        for number, run in enumerate(runs, start=1):
+            hosts = list(dict.fromkeys(device.host for device in _devices(run)))
+            if len(hosts) != 2:
+                hosts_text = f"{len(hosts)} hosts" if hosts else "no hosts in device lines"
+                of_run = f" of run {number}" if len(runs) > 1 else ""
+                missing.append(Missing(name, None, f"{hosts_text}{of_run}, expected two"))
+                continue
+            # A copy of an output is the same run.
+            if run.strip() not in taken:
+                taken.add(run.strip())
+                observations.append(_observation(End(hosts[0]), End(hosts[1]), run))
     # A run that failed is one of those that the others are.
     usual = Counter(o.condition for o in observations if o.value is not None).most_common(1)
     for place, o in enumerate(observations):

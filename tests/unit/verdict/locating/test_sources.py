@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -274,6 +275,40 @@ def test_hosts_are_read_behind_what_a_launcher_puts_before_lines(tag: str) -> No
         for name, text in folder("n3").items()
     }
     assert told(locate(logs.read(texts))) == ["node n3"]
+
+
+def later(text: str) -> str:
+    """The output of another run of the same: other processes printed it."""
+    again = re.sub(r"(?<=Pid )( *)([0-9]+)", lambda m: f"{m[1]}{int(m[2]) + 7}", text)
+    assert again != text
+    return again
+
+
+def test_a_run_that_was_appended_to_another_is_one_more_result() -> None:
+    """Of a healthy node whose runs were all repeated no run has failed."""
+    texts = folder()
+    for name in ("n2-n3.log", "n3-n4.log"):
+        texts[name] += later(texts[name])
+    evidence = logs.read(texts)
+    assert len(evidence.observations) == 10 and locate(evidence).suspects == ()
+
+
+@pytest.mark.parametrize("slow_first", [False, True])
+def test_a_slow_run_that_was_appended_counts_as_well(slow_first: bool) -> None:
+    good, slow = folder(), folder("n3")
+    texts = dict(good)
+    for name in ("n2-n3.log", "n3-n4.log"):
+        runs = [good[name], later(slow[name])]
+        texts[name] = "".join(reversed(runs) if slow_first else runs)
+    assert sorted(o.value for o in logs.read(texts).observations)[:2] == [59.0, 59.0]
+
+
+def test_a_run_that_was_appended_and_breaks_off_before_its_hosts_is_missing() -> None:
+    texts = folder()
+    texts["n2-n3.log"] += later(texts["n2-n3.log"]).partition("# Using devices")[0]
+    evidence = logs.read(texts)
+    assert [m.why for m in evidence.missing] == ["no hosts in device lines of run 2, expected two"]
+    assert locate(evidence).suspects == ()
 
 
 def test_a_copy_of_an_output_is_the_same_run() -> None:
