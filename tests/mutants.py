@@ -1672,10 +1672,10 @@ MUTANTS = [
     ),
     Mutant(
         "what fell by half of what matters is not measured again",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "max(change / 2, ",
         "max(change, ",
-        "tests/unit/node/test_retest.py -k since_then",
+        "tests/unit/node/test_carried.py -k since_then",
     ),
     Mutant(
         "quiet results of a sweep that broke off make a certain fault doubtful",
@@ -1693,17 +1693,17 @@ MUTANTS = [
     ),
     Mutant(
         "many pairs that fell are noise",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "[share - median for share in known if share > median]",
         "[abs(share - median) for share in known]",
-        "tests/unit/node/test_retest.py -k since_then",
+        "tests/unit/node/test_carried.py -k since_then",
     ),
     Mutant(
         "what all nodes send again accuses their pairs",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "return most + (statistics.median(segments) if len(segments) >= LEAST_PAIRS else 0)",
         "return most",
-        "tests/unit/node/test_retest.py -k beside_what_all",
+        "tests/unit/node/test_carried.py -k beside_what_all",
     ),
     Mutant(
         "a node that lacks a rail for now is in pairs of all rails",
@@ -2921,24 +2921,24 @@ MUTANTS = [
     ),
     Mutant(
         "what is lost on the way is carried",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         'place: min(known, key=operator.attrgetter("steady_gbits"))',
         'place: max(known, key=operator.attrgetter("steady_gbits"))',
         "tests/unit/node/test_rounds.py -k lost_on_the_way",
     ),
     Mutant(
         "a client that ends late makes its pair bad",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "return Carried(mean, steady or None, ",
         "return Carried(mean, None, ",
-        "tests/unit/node/test_retest.py -k while_the_transfer_was_under_way",
+        "tests/unit/node/test_carried.py -k while_the_transfer_was_under_way",
     ),
     Mutant(
         "a stream that crawls is hidden by the others, which fill the link as long as they last",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "_CRAWLING = 1.5",
         "_CRAWLING = 15",
-        "tests/unit/node/test_retest.py -k crawls",
+        "tests/unit/node/test_carried.py -k crawls",
     ),
     Mutant(
         "the idle end of a run is part of its steady rate",
@@ -3188,7 +3188,7 @@ MUTANTS = [
     Mutant(
         "a tool that ended late was slow",
         "src/railgauge/node/rounds.py",
-        "retest.rates({n: of for n in good if",
+        "carried.rates({n: of for n in good if",
         "dict({n: of['client'].mean_gbits for n in good if",
         "tests/unit/node/test_rounds.py -k ends_late",
     ),
