@@ -1616,14 +1616,14 @@ MUTANTS = [
     ),
     Mutant(
         "a repaired node is not compared with its partners",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "updated=[] if _must_be_as_peers(run) else list(run.open_nodes)",
         "updated=list(run.open_nodes)",
         "tests/unit/gate/test_readmit.py -k as_its_peers",
     ),
     Mutant(
         "a single partner is odd beside a repaired node",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "len(healthy) > len(tested)",
         "healthy",
         "tests/unit/gate/test_readmit.py -k as_its_peers",
@@ -1855,8 +1855,8 @@ MUTANTS = [
     Mutant(
         "the reservation goes before the rejected nodes are drained",
         "src/railgauge/gate/run.py",
-        "STEPS = (reserve, resume, test, record, drain, unreserve)",
-        "STEPS = (reserve, resume, test, record, unreserve, drain)",
+        "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, record, unreserve, drain)",
         f"{_GATE}/test_run.py",
     ),
     Mutant(
@@ -1883,14 +1883,14 @@ MUTANTS = [
     ),
     Mutant(
         "after an interrupted campaign another one begins",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         'if verdict.campaign.state == "interrupted":\n                say(',
         "if False:\n                say(",
         f"{_GATE}/test_update.py -k interrupted_test",
     ),
     Mutant(
         "what an interrupted campaign left open is left undecided",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         '    if verdict.campaign.state == "interrupted":\n        again = set()\n',
         "",
         f"{_GATE}/test_run.py -k after_an_interrupt",
@@ -1911,14 +1911,14 @@ MUTANTS = [
     ),
     Mutant(
         "a campaign of another state is judged as it lies",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "    return tested.boot_id == seen.boot_id and not changes\n",
         "    return True\n",
         f"{_GATE}/test_run.py -k changed_since_its_test",
     ),
     Mutant(
         "who failed elsewhere too is tested again because another is bad",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "again = set(kept).difference(guilty, apart) if guilty else set()",
         "again = set(kept).difference(guilty) if guilty else set()",
         f"{_GATE}/test_run.py -k no_second_try",
@@ -1939,14 +1939,14 @@ MUTANTS = [
     ),
     Mutant(
         "what a campaign that cannot be continued had found is forgotten",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "        _keep_failed(run, broken, say)\n        return None\n",
         "        run.judged.append(broken.id)\n        return None\n",
         f"{_GATE}/test_run.py -k cannot_be_continued",
     ),
     Mutant(
         "a former partner's fault keeps out who was measured with it",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "guilty = standing.culprits(verdict, _nodes_of(broken))",
         "guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])",
         f"{_GATE}/test_run.py -k former_partner",
@@ -1995,7 +1995,7 @@ MUTANTS = [
     ),
     Mutant(
         "a node without its reservation goes on being tested",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "    if not missing:\n        return\n",
         "    if True:\n        return\n",
         f"{_GATE}/test_run.py",
@@ -2142,7 +2142,7 @@ MUTANTS = [
     ),
     Mutant(
         "a partner at fault stays in service",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         '        partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)\n',
         "",
         f"{_GATE}/test_run.py -k partner",
@@ -2430,7 +2430,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rejected node comes back from scontrol reboot",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "        if not states[node].stays_drained:\n",
         "        if not states[node].drained:\n",
         f"{_GATE}/test_run.py -k scontrol_reboot",
@@ -3397,7 +3397,7 @@ MUTANTS = [
     ),
     Mutant(
         "a node is accepted on which a maintenance has begun",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         '                run.decided[node] = f"{failed}; {why}" if failed else why\n',
         "                pass\n",
         "tests/unit/gate/test_run.py -k maintenance_began",
