@@ -740,14 +740,14 @@ MUTANTS = [
     ),
     Mutant(
         "one rank that asks convicts the only other",
-        "src/railgauge/checks/nccl.py",
+        "src/railgauge/checks/nccl_hang.py",
         " or len(others) < _WITNESSES:\n",
         ":\n",
         "tests/unit/checks/test_gpu_jobs.py -k one_other_node",
     ),
     Mutant(
         "ncclras accuses who may be behind an uplink",
-        "src/railgauge/checks/nccl.py",
+        "src/railgauge/checks/nccl_hang.py",
         "leaves.of_node[other] != leaves.of_node[node] for other in others",
         "False for other in others",
         "tests/unit/checks/test_gpu_jobs.py -k alone_on_its_leaf",
@@ -768,9 +768,9 @@ MUTANTS = [
     ),
     Mutant(
         "a rank is found by its number, whatever its process",
-        "src/railgauge/checks/nccl.py",
-        "(device.rank % self.ranks, device.pid)",
-        "(device.rank % self.ranks, 9)",
+        "src/railgauge/checks/nccl_hang.py",
+        "(device.rank % ranks, device.pid)",
+        "(device.rank % ranks, 9)",
         "tests/unit/checks/test_gpu_jobs.py -k does_not_have",
     ),
     Mutant(
