@@ -740,14 +740,14 @@ MUTANTS = [
     ),
     Mutant(
         "one rank that asks convicts the only other",
-        "src/railgauge/checks/nccl.py",
+        "src/railgauge/checks/nccl_hang.py",
         " or len(others) < _WITNESSES:\n",
         ":\n",
         "tests/unit/checks/test_gpu_jobs.py -k one_other_node",
     ),
     Mutant(
         "ncclras accuses who may be behind an uplink",
-        "src/railgauge/checks/nccl.py",
+        "src/railgauge/checks/nccl_hang.py",
         "leaves.of_node[other] != leaves.of_node[node] for other in others",
         "False for other in others",
         "tests/unit/checks/test_gpu_jobs.py -k alone_on_its_leaf",
@@ -768,9 +768,9 @@ MUTANTS = [
     ),
     Mutant(
         "a rank is found by its number, whatever its process",
-        "src/railgauge/checks/nccl.py",
-        "(device.rank % self.ranks, device.pid)",
-        "(device.rank % self.ranks, 9)",
+        "src/railgauge/checks/nccl_hang.py",
+        "(device.rank % ranks, device.pid)",
+        "(device.rank % ranks, 9)",
         "tests/unit/checks/test_gpu_jobs.py -k does_not_have",
     ),
     Mutant(
@@ -1616,14 +1616,14 @@ MUTANTS = [
     ),
     Mutant(
         "a repaired node is not compared with its partners",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "updated=[] if _must_be_as_peers(run) else list(run.open_nodes)",
         "updated=list(run.open_nodes)",
         "tests/unit/gate/test_readmit.py -k as_its_peers",
     ),
     Mutant(
         "a single partner is odd beside a repaired node",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "len(healthy) > len(tested)",
         "healthy",
         "tests/unit/gate/test_readmit.py -k as_its_peers",
@@ -1672,10 +1672,10 @@ MUTANTS = [
     ),
     Mutant(
         "what fell by half of what matters is not measured again",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "max(change / 2, ",
         "max(change, ",
-        "tests/unit/node/test_retest.py -k since_then",
+        "tests/unit/node/test_carried.py -k since_then",
     ),
     Mutant(
         "quiet results of a sweep that broke off make a certain fault doubtful",
@@ -1693,17 +1693,17 @@ MUTANTS = [
     ),
     Mutant(
         "many pairs that fell are noise",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "[share - median for share in known if share > median]",
         "[abs(share - median) for share in known]",
-        "tests/unit/node/test_retest.py -k since_then",
+        "tests/unit/node/test_carried.py -k since_then",
     ),
     Mutant(
         "what all nodes send again accuses their pairs",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "return most + (statistics.median(segments) if len(segments) >= LEAST_PAIRS else 0)",
         "return most",
-        "tests/unit/node/test_retest.py -k beside_what_all",
+        "tests/unit/node/test_carried.py -k beside_what_all",
     ),
     Mutant(
         "a node that lacks a rail for now is in pairs of all rails",
@@ -1918,8 +1918,8 @@ MUTANTS = [
     Mutant(
         "the reservation goes before the rejected nodes are drained",
         "src/railgauge/gate/run.py",
-        "STEPS = (reserve, resume, test, record, drain, unreserve)",
-        "STEPS = (reserve, resume, test, record, unreserve, drain)",
+        "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, record, unreserve, drain)",
         f"{_GATE}/test_run.py",
     ),
     Mutant(
@@ -1946,14 +1946,14 @@ MUTANTS = [
     ),
     Mutant(
         "after an interrupted campaign another one begins",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         'if verdict.campaign.state == "interrupted":\n                say(',
         "if False:\n                say(",
         f"{_GATE}/test_update.py -k interrupted_test",
     ),
     Mutant(
         "what an interrupted campaign left open is left undecided",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         '    if verdict.campaign.state == "interrupted":\n        again = set()\n',
         "",
         f"{_GATE}/test_run.py -k after_an_interrupt",
@@ -1974,14 +1974,14 @@ MUTANTS = [
     ),
     Mutant(
         "a campaign of another state is judged as it lies",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "    return tested.boot_id == seen.boot_id and not changes\n",
         "    return True\n",
         f"{_GATE}/test_run.py -k changed_since_its_test",
     ),
     Mutant(
         "who failed elsewhere too is tested again because another is bad",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "again = set(kept).difference(guilty, apart) if guilty else set()",
         "again = set(kept).difference(guilty) if guilty else set()",
         f"{_GATE}/test_run.py -k no_second_try",
@@ -2002,14 +2002,14 @@ MUTANTS = [
     ),
     Mutant(
         "what a campaign that cannot be continued had found is forgotten",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "        _keep_failed(run, broken, say)\n        return None\n",
         "        run.judged.append(broken.id)\n        return None\n",
         f"{_GATE}/test_run.py -k cannot_be_continued",
     ),
     Mutant(
         "a former partner's fault keeps out who was measured with it",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "guilty = standing.culprits(verdict, _nodes_of(broken))",
         "guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])",
         f"{_GATE}/test_run.py -k former_partner",
@@ -2058,7 +2058,7 @@ MUTANTS = [
     ),
     Mutant(
         "a node without its reservation goes on being tested",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "    if not missing:\n        return\n",
         "    if True:\n        return\n",
         f"{_GATE}/test_run.py",
@@ -2205,7 +2205,7 @@ MUTANTS = [
     ),
     Mutant(
         "a partner at fault stays in service",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         '        partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)\n',
         "",
         f"{_GATE}/test_run.py -k partner",
@@ -2493,7 +2493,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rejected node comes back from scontrol reboot",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         "        if not states[node].stays_drained:\n",
         "        if not states[node].drained:\n",
         f"{_GATE}/test_run.py -k scontrol_reboot",
@@ -2984,24 +2984,24 @@ MUTANTS = [
     ),
     Mutant(
         "what is lost on the way is carried",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         'place: min(known, key=operator.attrgetter("steady_gbits"))',
         'place: max(known, key=operator.attrgetter("steady_gbits"))',
         "tests/unit/node/test_rounds.py -k lost_on_the_way",
     ),
     Mutant(
         "a client that ends late makes its pair bad",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "return Carried(mean, steady or None, ",
         "return Carried(mean, None, ",
-        "tests/unit/node/test_retest.py -k while_the_transfer_was_under_way",
+        "tests/unit/node/test_carried.py -k while_the_transfer_was_under_way",
     ),
     Mutant(
         "a stream that crawls is hidden by the others, which fill the link as long as they last",
-        "src/railgauge/node/retest.py",
+        "src/railgauge/node/carried.py",
         "_CRAWLING = 1.5",
         "_CRAWLING = 15",
-        "tests/unit/node/test_retest.py -k crawls",
+        "tests/unit/node/test_carried.py -k crawls",
     ),
     Mutant(
         "the idle end of a run is part of its steady rate",
@@ -3251,7 +3251,7 @@ MUTANTS = [
     Mutant(
         "a tool that ended late was slow",
         "src/railgauge/node/rounds.py",
-        "retest.rates({n: of for n in good if",
+        "carried.rates({n: of for n in good if",
         "dict({n: of['client'].mean_gbits for n in good if",
         "tests/unit/node/test_rounds.py -k ends_late",
     ),
@@ -3460,7 +3460,7 @@ MUTANTS = [
     ),
     Mutant(
         "a node is accepted on which a maintenance has begun",
-        "src/railgauge/gate/run.py",
+        "src/railgauge/gate/testing.py",
         '                run.decided[node] = f"{failed}; {why}" if failed else why\n',
         "                pass\n",
         "tests/unit/gate/test_run.py -k maintenance_began",

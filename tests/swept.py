@@ -15,7 +15,7 @@ from railgauge.checks import pairing, schedule
 from railgauge.checks.cases import PairCase
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
-from railgauge.node import retest
+from railgauge.node import carried, retest
 from railgauge.systems import Sweep
 from railgauge.systems.schema import Extras, Schedule
 from railgauge.verdict.locating import End, Evidence, Observation, scoring
@@ -109,7 +109,7 @@ def _met(
 ) -> list[retest.Met]:
     """Who met whom under a condition, and whether that was good beside those of the list."""
     first = [(like, o) for like, o in enumerate(listed) if within[like] == key]
-    bound = retest.bound([o.value for _, o in first], SLOWER)
+    bound = carried.bound([o.value for _, o in first], SLOWER)
     return [
         retest.Met(like, o.a.node, o.b.node, o.value is not None and o.value >= bound)
         for like, o in (*first, *added)

@@ -12,7 +12,7 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths
-from railgauge.checks import container, links, topology
+from railgauge.checks import container, links, nccl_hang, topology
 from railgauge.checks.cases import Case, GroupCase
 from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.nccl_cases import fabric_of, places_of
@@ -47,12 +47,6 @@ _LOG = ".nccl.log"
 #: A sweep that GPU memory ends must reach this share of the size that was asked for: a message
 #: that is much smaller tells the latency, not the bandwidth.
 _LEAST_SHARE = 1 / 16
-
-#: So many ranks of a launch that hangs are named.
-_FEW = 4
-
-#: So many nodes must answer before the one that does not is at fault.
-_WITNESSES = 2
 
 #: The tool's own timeout comes so much after ours, which asks NCCL for its state first.
 _LATER_S = 60
@@ -492,7 +486,8 @@ class NcclCheck(LaunchCheck):
 
     def _job_failures(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
         """A hang, NCCL's last words, and ranks in other places than requested."""
-        failures = self._nccl_last_words(calls, logs)
+        failures = [self._hang(calls)] if nccl_hang.note(calls) else []
+        failures += nccl_hang.last_words(calls, logs)
         for node in self.here.nodes:
             ranks = sum(call.host == node for call in calls)
             if len(calls) == self.ranks and ranks != self.ranks_per_node:
@@ -545,63 +540,14 @@ class NcclCheck(LaunchCheck):
                 failures.append(Failure("rail", message, (node,)))
         return failures
 
-    def _nccl_last_words(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
-        """What NCCL said before the tool failed, or had to be ended because it hung."""
-        failures = []
-        hung = [call for call in calls if "still running" in call.note]
-        if hung:
-            failures.append(self._hang(hung[0].note, calls))
-        failed = {call.rank for call in calls if call.failure}
-        # Of a hang all: the one that lags behind is what one looks for.
-        relevant = {rank: log for rank, log in logs.items() if hung or rank in failed}
-        if words := nccl_log.last_words_of_all(relevant):
-            lines = "; ".join(words.splitlines())
-            failures.append(Failure("last-words", f"NCCL's last words: {lines}"))
-        return failures
-
-    def _hang(self, note: str, calls: Sequence[Call]) -> Failure:
-        """What `ncclras` says of a launch that hangs: which ranks are silent, or lag behind."""
-        text = self.text("hang.out")
-        answer, node_of = nccl_log.ras.answer(text), self._nodes_of_ranks()
-        if not answer.stragglers:
-            said = nccl_log.ras.trouble(text)[:400] or "no answer"
-            return Failure("hang", f"{note}; ncclras says: {said}")
-        named = [
-            f"rank {each.rank} on {node_of.get(each.process, 'an unknown node')} {each.what}"
-            for each in answer.stragglers
-        ]
-        shown = ", ".join(named[:_FEW]) + (f" and {len(named) - _FEW} more" * (len(named) > _FEW))
-        return Failure("hang", f"{note}; by ncclras {shown}", self._silent(answer, node_of, calls))
-
-    def _silent(
-        self,
-        answer: nccl_log.ras.Answer,
-        node_of: Mapping[nccl_log.ras.RankProcess, str],
-        calls: Sequence[Call],
-    ) -> tuple[str, ...]:
-        """The one node whose ranks alone do not answer, while several others do, of them one on its
-        leaf; () where it may be the way to it, or a rank has ended, or is not known.
-        """
-        silent = [each for each in answer.stragglers if each.what == nccl_log.ras.SILENT]
-        ended = {call.rank for call in calls if call.exit_code is not None and not call.note}
-        if not answer.whole or not ended.isdisjoint(each.rank for each in silent):
-            return ()
-        nodes = {node_of.get(each.process) for each in silent}
-        others = [node for node in self.here.nodes if node not in nodes]
-        if len(nodes) != 1 or len(others) != len(self.here.nodes) - 1 or len(others) < _WITNESSES:
-            return ()
-        (node,) = set(self.here.nodes).difference(others)
-        leaves = topology.leaves_of(self.partition_data)
-        if leaves and all(leaves.of_node[other] != leaves.of_node[node] for other in others):
-            return ()
-        return (node,)
-
-    def _nodes_of_ranks(self) -> dict[nccl_log.ras.RankProcess, str]:
-        """The nodes of the launch's ranks."""
-        nodes: dict[nccl_log.ras.RankProcess, set[str]] = {}
-        for device in nccl_tests.devices(self.launch["out"]):
-            nodes.setdefault((device.rank % self.ranks, device.pid), set()).add(device.host)
-        return {rank: hosts.pop() for rank, hosts in nodes.items() if len(hosts) == 1}
+    def _hang(self, calls: Sequence[Call]) -> Failure:
+        return nccl_hang.failure(
+            self.text("hang.out"),
+            calls,
+            nccl_hang.nodes_of_ranks(self.launch["out"], self.ranks),
+            self.here.nodes,
+            topology.leaves_of(self.partition_data),
+        )
 
     def gates(self, measurement: Measurement) -> bool:
         """The largest message that fits into the GPUs; all are recorded."""

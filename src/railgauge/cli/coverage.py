@@ -90,9 +90,8 @@ def lines_of(system: str) -> list[NodeSummary]:
     states, unknown = ({}, "another lab is up") if of_another else _states()
     if unknown:
         click.echo(f"note: of no node the state is known: {unknown}", err=True)
-    nodes = [node for partition in described.partitions for node in partition.nodes]
     now = datetime.datetime.now(datetime.timezone.utc)
-    return records.lines(system, nodes, states, now)
+    return records.lines(system, described.nodes, states, now)
 
 
 def _states() -> tuple[Mapping[str, SlurmNode], str]:

@@ -111,10 +111,9 @@ def _unknown(nodes: Sequence[str]) -> ConfigurationError:
 def status(system: str | None, nodes: str | None, act: bool, as_json: bool) -> None:
     """Say of every node what was accepted, and whether it is held."""
     chosen = enter(system)
-    from railgauge.gate import run
     from railgauge.gate import status as gate_status
 
-    wanted = expand(chosen, nodes) or run.all_nodes(chosen)
+    wanted = expand(chosen, nodes) or systems.load(chosen).nodes
     unknown = answered(lambda: gate_status.unknown(wanted))
     if as_json:
         document = answered(lambda: gate_status.as_dict(chosen, wanted))
@@ -135,10 +134,9 @@ def adopt(system: str | None, nodes: str | None, act: bool, again: bool) -> None
     """
     chosen = enter(system)
     from railgauge.cluster import store
-    from railgauge.gate import run
     from railgauge.gate.lock import alone
 
-    wanted = expand(chosen, nodes) or run.all_nodes(chosen)
+    wanted = expand(chosen, nodes) or systems.load(chosen).nodes
     if not act:
         _adopt(chosen, wanted, again, act)
         return
@@ -212,16 +210,15 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     """
     chosen = enter(system)
     from railgauge.cluster import inventories, rights, store
-    from railgauge.gate.run import all_nodes
     from railgauge.node import gate as node_gate
     from railgauge.node.calls import node_name
     from railgauge.node.inventory import take
     from railgauge.slurm import nodes as slurm_nodes
 
     wanted = expand(chosen, nodes)
-    if wanted is None and node_name() not in all_nodes(chosen):
+    if wanted is None and node_name() not in (known := systems.load(chosen).nodes):
         raise RailgaugeError(
-            f"{node_name()} is no node of {chosen} ({hostlist.fold(all_nodes(chosen))})",
+            f"{node_name()} is no node of {chosen} ({hostlist.fold(known)})",
             next_step="railgauge gate hold --nodes ..., or on a node: "
             "python3 -m railgauge.node.gate hold --store ...",
         )
@@ -469,7 +466,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     """
     chosen = enter(system)
     from railgauge.cluster import rights
-    from railgauge.gate import journal, roll, run
+    from railgauge.gate import journal, roll
     from railgauge.gate.lock import alone
     from railgauge.slurm import nodes as slurm_nodes
 
@@ -479,7 +476,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     with alone(chosen):
         if act:
             rights.require(chosen)
-        states = answered(lambda: slurm_nodes.show(run.all_nodes(chosen)))
+        states = answered(lambda: slurm_nodes.show(systems.load(chosen).nodes))
         updating = journal.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))
         if others:

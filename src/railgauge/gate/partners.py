@@ -25,7 +25,7 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
     somebody's reservation is to have soon, whose jobs a long test would delay.
     """
     wanted = store.rules(system).partners
-    states = slurm_nodes.show(sorted({n for p in systems.load(system).partitions for n in p.nodes}))
+    states = slurm_nodes.show(systems.load(system).nodes)
     updating = journal.in_update(system, states)
     chosen: list[str] = []
     for partition in systems.load(system).partitions:

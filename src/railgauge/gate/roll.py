@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
-from railgauge import hostlist, processes
+from railgauge import hostlist, processes, systems
 from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
-from railgauge.gate import journal, run, update
+from railgauge.gate import journal, run, testing, update
 from railgauge.gate.journal import Lost, Roll, Run
 from railgauge.hooks import Say
 from railgauge.slurm import jobs as slurm_jobs
@@ -56,7 +56,7 @@ def begin(
             next_step="railgauge gate run --act goes on with it; railgauge gate update-done "
             "--no-more --act drops the batches that it has not begun",
         )
-    states = slurm_nodes.show(run.all_nodes(system))
+    states = slurm_nodes.show(systems.load(system).nodes)
     for name, why in journal.in_update(system, states).items():
         if name in nodes:
             raise RailgaugeError(f"{name}: {why}", next_step=journal.once_done(system, [name]))
@@ -96,7 +96,7 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     """Bring the batch whose update has begun to its end; its gate run, none where there is no such
     batch. One whose update was to begin, and did not, is to be taken again.
 
-    Waits for an update that runs. StuckError where nothing tells how it ended; run.Interrupted
+    Waits for an update that runs. StuckError where nothing tells how it ended; testing.Interrupted
     where its test was interrupted.
     """
     ended = []
@@ -114,7 +114,7 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     if roll.phase == "test":
         try:
             tested = _test(roll, command, say)
-        except run.Interrupted:
+        except testing.Interrupted:
             # From now on its nodes are held ones: the next run begins with those that are left.
             next_batch(roll)
             raise
@@ -208,7 +208,7 @@ def _choose(roll: Roll) -> bool:
     if not roll.waiting:
         next_batch(roll)
         return False
-    states = slurm_nodes.show(run.all_nodes(roll.system))
+    states = slurm_nodes.show(systems.load(roll.system).nodes)
     out = [n for n, s in states.items() if not s.in_service and n not in roll.waiting]
     budget = store.rules(roll.system).budget
     size = min(roll.size, budget - len(out))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railgauge.errors import EXIT_SUSPECT
-from railgauge.gate import journal, roll, run
+from railgauge.gate import journal, roll, run, testing
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say
 
@@ -92,11 +92,11 @@ def run_all(
         broken.despite_reservations |= despite_reservations
         try:
             run.finish(broken, command, say)
-        except run.LostReservationError as error:
+        except testing.LostReservationError as error:
             # Lost while nobody ran it: its nodes are tested below as any other.
             say(error.message)
             run.finish(broken, command, say)
-        except run.Interrupted:
+        except testing.Interrupted:
             if rolling is not None and rolling.run == broken.id:
                 roll.next_batch(rolling)
             raise

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import anew, retest, wire
+from railgauge.node import anew, carried, retest, wire
 from railgauge.node.raw import Event
 from railgauge.node.sweep import Sweep
 
@@ -105,7 +105,7 @@ class Rounds:
         #: by the number of a place: whether it is good, None where that is not known; and what went
         #: between its nodes (Gb/s), by the exit line of each role
         self._good: dict[int, bool | None] = {}
-        self._carried: dict[int, dict[str, retest.Carried]] = {}
+        self._carried: dict[int, dict[str, carried.Carried]] = {}
         #: and which run that is of: a second one (anew.py) counts for the first
         self._run_of: dict[int, str] = {}
         #: by the number of a place: the segments that its client's node sent again
@@ -246,11 +246,11 @@ class Rounds:
         first = [index for index in places if index not in self._like]
         # What failed has a rate of its own kind, or none.
         good = [index for index in places if self._good[index]]
-        rates = retest.rates({n: of for n in good if "client" in (of := self._carried.get(n, {}))})
-        bound = retest.bound([rates.get(n) for n in first], self._sweep.retests.slower)
+        rates = carried.rates({n: of for n in good if "client" in (of := self._carried.get(n, {}))})
+        bound = carried.bound([rates.get(n) for n in first], self._sweep.retests.slower)
         kept = {n: self._kept(n, rate) for n, rate in rates.items()}
-        of_before = retest.bound_since([kept.get(n) for n in first], self._sweep.retests.change)
-        usual = retest.most_resent([self._resent[n] for n in first if n in self._resent], 0)
+        of_before = carried.bound_since([kept.get(n) for n in first], self._sweep.retests.change)
+        usual = carried.most_resent([self._resent[n] for n in first if n in self._resent], 0)
         met = []
         for index in places:
             place, rate, well = self._sweep.places[index], rates.get(index), self._good[index]
@@ -384,12 +384,12 @@ class Rounds:
         self._write(event)
         # A second run, where there is one (anew.py), comes after the first.
         if role in ("client", f"{anew.PREFIX}client") and place.round == self._gone:
-            self._resent[place.index] = retest.resent(line)
+            self._resent[place.index] = carried.resent(line)
         if role in _PARTS and place.round == self._gone:
             run, _, part = str(role).rpartition("/")
             if self._run_of.get(place.index) != run:
                 self._run_of[place.index], self._carried[place.index] = run, {}
-            if (side := retest.carried(line)) is not None:
+            if (side := carried.carried(line)) is not None:
                 self._carried[place.index][part] = side
         if call.get("exit_code") != 0:
             self._good[place.index] = False

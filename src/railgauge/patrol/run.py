@@ -78,7 +78,7 @@ class Plan:
 def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
     """All nodes as Slurm and the records have them. SlurmProblem where Slurm does not answer."""
     known = slurm_nodes.show()
-    everybody = {node for partition in systems.load(system).partitions for node in partition.nodes}
+    everybody = set(systems.load(system).nodes)
     states = {node: state for node, state in known.items() if node in everybody}
     restarted = {n: s.booted.timestamp() for n, s in states.items() if s.booted is not None}
     patrol_rules = rules.patrol

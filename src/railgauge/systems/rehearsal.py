@@ -246,7 +246,7 @@ def require_effect(system: System, nodes: str | None) -> None:
     """RailgaugeError where the scenario cannot happen to what is rehearsed."""
     happening = scenario()
     assert happening is not None
-    measured = {node for partition in system.partitions for node in partition.nodes}
+    measured = set(system.nodes)
     if nodes:
         measured &= set(hostlist.expand(nodes))
     fabrics = [p.extras.nccl for p in system.partitions if p.extras.nccl]

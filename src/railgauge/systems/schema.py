@@ -511,6 +511,11 @@ class System(pydantic.BaseModel):
                 )
         return self
 
+    @property
+    def nodes(self) -> list[str]:
+        """Of all partitions, each once."""
+        return sorted({node for partition in self.partitions for node in partition.nodes})
+
     def partition(self, name: str) -> Partition:
         for partition in self.partitions:
             if partition.name == name:

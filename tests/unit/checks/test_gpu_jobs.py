@@ -8,16 +8,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from railgauge.checks import topology
+from railgauge.checks import nccl_hang, topology
 from railgauge.hostlist import expand
 from railgauge.model.leaves import Leaves
 from railgauge.node import raw
 from railgauge.tools import nccl_log
+from railgauge.tools.nccl_log.ras import RankProcess
 from tests.unit.checks import jobs
 
 JOBS = Path(__file__).parents[2] / "data" / "gpu" / "jobs"
@@ -137,9 +137,9 @@ def test_a_rank_that_has_ended_need_not_answer(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
         answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
         calls = [line.call for line in check.exit_lines()]
-        assert check._silent(answer, check._nodes_of_ranks(), calls) == ("n2",)
+        assert nccl_hang.silent(answer, calls, seats(check), check.here.nodes, None) == ("n2",)
         calls[1] = dataclasses.replace(calls[1], exit_code=0, note="")
-        assert check._silent(answer, check._nodes_of_ranks(), calls) == ()
+        assert nccl_hang.silent(answer, calls, seats(check), check.here.nodes, None) == ()
 
 
 @pytest.mark.parametrize(("leaf", "nodes"), [("n[2-3]", ("n2",)), ("n2", ())])
@@ -155,12 +155,14 @@ def test_who_is_alone_on_its_leaf_may_be_behind_its_uplinks(
         assert hang.nodes == nodes
 
 
-def test_one_other_node_is_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_other_node_is_not_enough(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
         answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
-        seats = check._nodes_of_ranks()
-        monkeypatch.setattr(check, "here", SimpleNamespace(nodes=("n1", "n2")))
-        assert check._silent(answer, seats, []) == ()
+        assert nccl_hang.silent(answer, [], seats(check), ("n1", "n2"), None) == ()
+
+
+def seats(check: Any) -> dict[RankProcess, str]:
+    return nccl_hang.nodes_of_ranks(check.launch["out"], check.ranks)
 
 
 def again(check: Any, answer: str) -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from railgauge.acceptance import accept, session
 from railgauge.cluster import inventories, store
-from railgauge.gate import lease, run
+from railgauge.gate import lease, testing
 from railgauge.slurm import client, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -52,10 +52,10 @@ def tests(monkeypatch: pytest.MonkeyPatch, nodes: Slurm) -> Iterator[Campaigns]:
     fake = Campaigns({"n2"}, lambda: nodes.at_each())
     monkeypatch.setattr(accept, "run", fake.run)
     monkeypatch.setattr(accept, "resume", fake.resume)
-    monkeypatch.setattr(run, "load", fake.made.__getitem__)
-    monkeypatch.setattr(run.rules, "decide", fake.verdict)
+    monkeypatch.setattr(testing, "load", fake.made.__getitem__)
+    monkeypatch.setattr(testing.rules, "decide", fake.verdict)
     as_tested = {node: taken(node, "6.13") for node in ("n1", "n2", "n3")}
-    monkeypatch.setattr(run, "in_campaign", lambda _: as_tested)
+    monkeypatch.setattr(testing, "in_campaign", lambda _: as_tested)
     yield fake
 
 

@@ -15,11 +15,12 @@ from railgauge.acceptance import accept
 from railgauge.cli import cli
 from railgauge.cluster import store
 from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
-from railgauge.gate import journal, lease, partners, run
+from railgauge.gate import journal, lease, partners, run, testing
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
+from railgauge.systems import System
 
 from .cluster import Campaigns, Killed, Slurm, gate, go, held, said, taken
 
@@ -370,7 +371,7 @@ def test_a_campaign_whose_folder_is_gone_is_measured_anew(
             raise RailgaugeError(f"no campaign {name!r}")
         return tests.made[name]
 
-    monkeypatch.setattr(run, "load", load)
+    monkeypatch.setattr(testing, "load", load)
     assert run.finish(broken, [], lambda _: None).decided == {"n1": ""}
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
@@ -463,7 +464,7 @@ def test_a_reservation_that_somebody_deletes_does_not_open_the_node(
     for name in names:
         nodes.unreserve(f"{planned.reservation}{name}")
     with pytest.raises(RailgaugeError, match="is gone"):
-        run.test(planned, [], lambda _: None)
+        testing.test(planned, [], lambda _: None)
     assert "n1" not in nodes.open()
     assert not tests.made
 
@@ -717,7 +718,7 @@ def test_a_lost_reservation_needs_one_more_run(area: Path, nodes: Slurm, tests: 
     planned.save()
     nodes.reserved.clear()
     with pytest.raises(RailgaugeError, match="is gone"):
-        run.test(planned, [], lambda _: None)
+        testing.test(planned, [], lambda _: None)
     assert "n1" not in nodes.open()
     assert gate("run", "--act") == 0
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
@@ -843,10 +844,10 @@ def test_a_node_that_was_changed_since_its_test_does_not_return_by_it(
     kill_at(where, nodes)
     if changed:
         nodes.kernel["n1"] = "6.14"
-        now = {**run.in_campaign(None), "n1": taken("n1", "6.14")}  # type: ignore[arg-type]
-        first, real = next(iter(tests.made)), run.in_campaign
+        now = {**testing.in_campaign(None), "n1": taken("n1", "6.14")}  # type: ignore[arg-type]
+        first, real = next(iter(tests.made)), testing.in_campaign
         monkeypatch.setattr(
-            run, "in_campaign", lambda campaign: real(campaign) if campaign.id == first else now
+            testing, "in_campaign", lambda campaign: real(campaign) if campaign.id == first else now
         )
     ended = go(nodes)
     record = store.accepted("lab", "n1")
@@ -873,7 +874,7 @@ def test_a_node_that_does_not_answer_any_more_does_not_return_by_its_test(
     tests.bad = set()
     held(nodes, "n1")
     kill_at("judge", nodes)
-    monkeypatch.setattr(run.inventories, "collect", lambda *_, **__: ([], {"n1": "no answer"}))
+    monkeypatch.setattr(testing.inventories, "collect", lambda *_, **__: ([], {"n1": "no answer"}))
     monkeypatch.setattr(run.partners, "lent", lambda *_, **__: ["n2", "n3"])
     go(nodes)
     assert len(tests.made) == 2
@@ -888,7 +889,7 @@ def test_a_job_that_a_broken_campaign_left_does_not_make_it_begin_anew(
     with pytest.raises(Killed):
         go(nodes)
     tests.at_each = lambda: None
-    monkeypatch.setattr(run.inventories, "collect", lambda *_, **__: ([], {"n1": "it is busy"}))
+    monkeypatch.setattr(testing.inventories, "collect", lambda *_, **__: ([], {"n1": "it is busy"}))
     monkeypatch.setattr(run.partners, "lent", lambda *_, **__: ["n2", "n3"])
     go(nodes)
     assert len(tests.made) == len(tests.resumed) == 1
@@ -902,7 +903,7 @@ def test_an_accepted_node_that_left_the_description_is_decided(
     kill_at("unreserve", nodes)
     left = journal.unended("lab")
     assert left is not None
-    monkeypatch.setattr(run, "all_nodes", lambda _: ["n2", "n3", "n4"])
+    monkeypatch.setattr(System, "nodes", ["n2", "n3", "n4"])
     monkeypatch.setattr(run.partners, "lent", lambda *_, **__: ["n2", "n3"])
     ended = run.finish(left, [], lambda _: None)
     assert "no longer in the description of lab" in ended.decided["n1"]
@@ -917,7 +918,7 @@ def kill_at(where: str, nodes: Slurm) -> None:
     """A run that is killed as it comes to a step, or to the judgement of its campaign."""
     with pytest.MonkeyPatch.context() as patch:
         if where == "judge":
-            patch.setattr(run, "_judge", killed)
+            patch.setattr(testing, "_judge", killed)
         else:
             steps = tuple(killed if s.__name__ == where else s for s in run.STEPS)
             patch.setattr(run, "STEPS", steps)

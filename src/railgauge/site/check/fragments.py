@@ -81,7 +81,7 @@ def _fragment_nodes(system: System, thing: str, fragments: Sequence[_Fragment]) 
             step = f"edit {fragment.where}, or extras.nodes"
             lines.append(Line("problem", fragment.where, text, step))
     known = set().union(*(_expanded(f, "nodename") for f in defining))
-    missing = {n for p in system.partitions for n in p.nodes} - known
+    missing = set(system.nodes) - known
     if defining and missing:
         text = f"no NodeName= for {hostlist.fold(missing)}, which {file_of(system.name)} has"
         lines.append(Line("problem", thing, text, "add them, or take them out of extras.nodes"))
