@@ -15,7 +15,8 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from railgauge.verdict.locating.evidence import End, Evidence
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.results import End
 from railgauge.verdict.locating.suspects import ENOUGH_GOOD, Located, locate
 
 

@@ -16,7 +16,8 @@ from scipy import special
 from railgauge.model.uplinks import leaf_of, spine_of
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.evidence import End, Evidence, Low, Observation, Tally
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.results import End, Low, Observation, Tally
 
 #: The least weight of a low result that counts for an uplink, in nats.
 _STRONG = 4.0

@@ -24,7 +24,7 @@ from railgauge.model.uplinks import leaf_of
 from railgauge.node import retest
 from railgauge.node.rdma import natural
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.evidence import End, Evidence, Low, Missing, pair_of
+from railgauge.verdict.locating.evidence import Evidence
 from railgauge.verdict.locating.explain import (
     MOST_RAILS,
     Explanation,
@@ -35,6 +35,7 @@ from railgauge.verdict.locating.explain import (
     surprise,
 )
 from railgauge.verdict.locating.fabric import Gathering, gatherings, of_rails, planes
+from railgauge.verdict.locating.results import End, Low, Missing, pair_of
 
 #: The most results that are named as evidence, of either kind.
 _MOST_NAMED = 8

@@ -16,7 +16,7 @@ from railgauge.checks.pairing import cover
 from railgauge.node import retest
 from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
 from railgauge.verdict.locating import fabric as fabric_module
-from railgauge.verdict.locating.evidence import Low
+from railgauge.verdict.locating.results import Low
 from tests.unit.verdict.locating.campaigns import Fabric, Noise, heavy, located, normal, told
 
 RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
