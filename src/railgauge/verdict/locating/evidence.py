@@ -154,6 +154,14 @@ class Evidence:
         leaf_a, leaf_b = self.leaves.get(o.a), self.leaves.get(o.b)
         return None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
 
+    def leaves_of(self, low: Low) -> tuple[str, str]:
+        """The leaves of a result whose ends are at known ones."""
+        return self.leaves[low.a], self.leaves[low.b]
+
+    def end_at(self, leaf: str, low: Low) -> End:
+        """The end of a result that is at a leaf."""
+        return low.a if self.leaves[low.a] == leaf else low.b
+
     # ---- judging ----
 
     def _judge(self, first: int) -> None:

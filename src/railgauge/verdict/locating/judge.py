@@ -33,9 +33,10 @@ from railgauge.verdict.locating.explain import (
     score,
     surprise,
 )
-from railgauge.verdict.locating.fabric import Gathering, gatherings, of_rails, planes
+from railgauge.verdict.locating.fabric import gatherings, of_rails, planes
 from railgauge.verdict.locating.results import End, Low, pair_of
 from railgauge.verdict.locating.suspects import Located, Measure, Suspect, Witness
+from railgauge.verdict.locating.uplinks import Gathering
 
 #: The most results that are named as evidence, of either kind.
 _MOST_NAMED = 8
