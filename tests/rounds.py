@@ -15,8 +15,10 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from railgauge.verdict.locating.evidence import End, Evidence
-from railgauge.verdict.locating.suspects import ENOUGH_GOOD, Located, locate
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.judge import ENOUGH_GOOD, locate
+from railgauge.verdict.locating.results import End
+from railgauge.verdict.locating.suspects import Located
 
 
 def settled(located: Located) -> bool:

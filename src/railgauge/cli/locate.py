@@ -117,7 +117,7 @@ _HELP = "railgauge locate --help"
 
 def _of_logs(folder: Path) -> Evidence:
     from railgauge.verdict.locating import logs
-    from railgauge.verdict.locating.evidence import Missing
+    from railgauge.verdict.locating.results import Missing
 
     texts, unread = {}, []
     try:

@@ -9,14 +9,10 @@ Pure: nothing here reads files, clocks or random numbers.
 
 from __future__ import annotations
 
-from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
-from railgauge.verdict.locating.suspects import (
-    Located,
-    Suspect,
-    locate,
-    not_excluded,
-    suspected_nodes,
-)
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.judge import locate
+from railgauge.verdict.locating.results import End, Missing, Observation
+from railgauge.verdict.locating.suspects import Located, Suspect, not_excluded, suspected_nodes
 
 __all__ = [
     "End",

@@ -21,7 +21,8 @@ from railgauge.model.measurement import METRICS, STANDS_OUT
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.compare import Case, Outcome
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation, in_order
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.results import End, Missing, Observation, in_order
 from railgauge.verdict.own import is_of_the_suite
 
 #: Partition -> node -> its leaf.

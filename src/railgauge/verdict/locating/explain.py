@@ -19,7 +19,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.evidence import End, Evidence, Low, pair_of
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.results import End, Low, pair_of
 
 Kind = Literal["node", "rail", "pair"]
 

@@ -10,7 +10,8 @@ from railgauge.tools import ParseError, nccl_tests
 from railgauge.tools.common.lines import plain
 from railgauge.tools.nccl_tests.result import Device
 from railgauge.tools.nccl_tests.text import apart, scan
-from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.results import End, Missing, Observation
 
 #: A device line, also of an output that is broken off below it.
 _RANK = re.compile(r"#\s+Rank\s+[0-9]+ .* on .* device .*")

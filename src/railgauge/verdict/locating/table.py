@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from railgauge.verdict.csvfile import separator
-from railgauge.verdict.locating.evidence import End, Evidence, Missing, Observation
+from railgauge.verdict.locating.evidence import Evidence
+from railgauge.verdict.locating.results import End, Missing, Observation
 
 NEEDED = ("a", "b", "value")
 #: The further columns that are read; others are ignored.

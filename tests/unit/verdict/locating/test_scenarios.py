@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from railgauge.checks.pairing import cover
 from railgauge.node import retest
 from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
-from railgauge.verdict.locating import fabric as fabric_module
-from railgauge.verdict.locating.evidence import Low
+from railgauge.verdict.locating.results import Low
+from railgauge.verdict.locating.uplinks import not_by_chance, not_momentary
 from tests.unit.verdict.locating.campaigns import Fabric, Noise, heavy, located, normal, told
 
 RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
@@ -437,7 +437,7 @@ def test_no_number_of_flows_makes_somewhat_less_far_less(mb: int, named: str) ->
     evidence.add(_lossy_uplink(fabric, 1 / 8))
     evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (mb * MB, mb * MB)}
     evidence.uplink_flows = {"leaf2": (400, 400)}
-    assert fabric_module.not_by_chance(120 / 1020, 400, 4)
+    assert not_by_chance(120 / 1020, 400, 4)
     assert told(locate(evidence)) == [named]
 
 
@@ -467,7 +467,7 @@ def test_chance_seldom_leaves_an_uplink_so_little(uplinks: int, flows: int) -> N
     draw = random.Random(f"{uplinks} {flows}")
     taken = (Counter(draw.choices(range(uplinks), k=flows)) for _ in range(1000))
     least = [min(one[uplink] for uplink in range(uplinks)) / flows for one in taken]
-    assert sum(fabric_module.not_by_chance(share, flows, uplinks) for share in least) <= 3
+    assert sum(not_by_chance(share, flows, uplinks) for share in least) <= 3
 
 
 #: Mb/s of iperf2 in the lab, 2026-11-23 (`drill_locate --only lossy-uplink`): four nodes of each of
@@ -874,13 +874,12 @@ def test_what_is_of_a_moment_is_found_out_once_for_all_leaves(
 ) -> None:
     """It goes through all results: with each of 64 leaves a decision took ten seconds."""
     times: list[int] = []
-    of_a_moment = fabric_module._not_momentary
 
     def counted(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
         times.append(len(lows))
-        return of_a_moment(evidence, lows)
+        return not_momentary(evidence, lows)
 
-    monkeypatch.setattr(fabric_module, "_not_momentary", counted)
+    monkeypatch.setattr("railgauge.verdict.locating.fabric.not_momentary", counted)
     fabric = Fabric(32, {"leaf1>": 0.3}, per_leaf=8)
     located(fabric, fabric.random_rounds(6))
     assert len(times) == 1 and times[0] > 0
