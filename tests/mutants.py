@@ -1860,6 +1860,20 @@ MUTANTS = [
         "tests/unit/verdict/locating/test_sources.py -k appended",
     ),
     Mutant(
+        "a node whose results are all missing is nobody's concern",
+        "src/railgauge/verdict/locating/evidence.py",
+        "        return sorted(measured | self._lacking, key=natural)\n",
+        "        return sorted(measured, key=natural)\n",
+        "tests/unit/cli/test_locate.py -k missing_results_alone",
+    ),
+    Mutant(
+        "a folder of which outputs are empty is judged",
+        "src/railgauge/cli/locate.py",
+        "sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NOBODY)",
+        "sys.exit(EXIT_INPUT if located.unjudged else EXIT_NOBODY)",
+        "tests/unit/cli/test_locate.py -k without_a_result",
+    ),
+    Mutant(
         "a copy of a file is another run",
         "src/railgauge/cli/compare.py",
         "            if content in of_content:\n",
@@ -2901,8 +2915,8 @@ MUTANTS = [
     Mutant(
         "nobody, where nothing tells",
         "src/railgauge/cli/locate.py",
-        "sys.exit(EXIT_INPUT if located.unjudged else EXIT_NOBODY)",
-        "sys.exit(EXIT_NOBODY)",
+        "sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NOBODY)",
+        "sys.exit(EXIT_INPUT if lacking else EXIT_NOBODY)",
         "tests/unit/cli/test_locate.py -k not_judged",
     ),
     Mutant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +22,8 @@ EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
 
 #: The largest output of nccl-tests that is read.
 _LARGEST_LOG = 64 * 2**20
+#: How many files without a result are named; the others are counted.
+_NAMED = 3
 
 
 class InputError(RailgaugeError):
@@ -70,7 +72,7 @@ def locate(
     """
     from railgauge.report import located as report
 
-    located = _located(source, uplink_counters)
+    located, lacking = _located(source, uplink_counters)
     if nodes_files is not None:
         _write(located, nodes_files)
     if as_json:
@@ -78,25 +80,35 @@ def locate(
     else:
         for line in report.lines(located):
             click.echo(line)
+        if lacking:
+            click.echo(f"not judged: who is in {', '.join(lacking[:_NAMED])}{_more(lacking)}")
     if located.suspects:
         sys.exit(EXIT_SUSPECTS)
-    sys.exit(EXIT_INPUT if located.unjudged else EXIT_NOBODY)
+    sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NOBODY)
 
 
-def _located(source: str, uplink_counters: Path | None) -> Located:
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - _NAMED} more files" if len(names) > _NAMED else ""
+
+
+def _located(source: str, uplink_counters: Path | None) -> tuple[Located, list[str]]:
+    """What follows from a source; and the files that lack a result, of those that should have one:
+    that end as those do which have.
+    """
     from railgauge.verdict import locating
 
     path = Path(source)
     uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
+    lacking: list[str] = []
     if path.exists() and not path.is_dir():
         # Also a pipe: <(zcat results.csv.gz).
         evidence = _of_table(path)
     elif path.is_dir() and not (path / "campaign.json").exists():
-        evidence = _of_logs(path)
+        evidence, lacking = _of_logs(path)
     else:
-        return _of_campaign(str(path.absolute()) if path.is_dir() else source, uplinks)
+        return _of_campaign(str(path.absolute()) if path.is_dir() else source, uplinks), []
     evidence.uplink_events = uplinks
-    return locating.locate(evidence)
+    return locating.locate(evidence), lacking
 
 
 def _of_table(path: Path) -> Evidence:
@@ -115,7 +127,7 @@ def _of_table(path: Path) -> Evidence:
 _HELP = "railgauge locate --help"
 
 
-def _of_logs(folder: Path) -> Evidence:
+def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
     from railgauge.verdict.locating import logs
     from railgauge.verdict.locating.results import Missing
 
@@ -138,7 +150,9 @@ def _of_logs(folder: Path) -> Evidence:
             "campaign's campaign.json",
             next_step=f"ls {shlex.quote(str(folder))}; {_HELP}",
         )
-    return evidence
+    without = [missing.place for missing in evidence.missing]
+    endings = {Path(name).suffix for name in texts.keys() - without}
+    return evidence, [name for name in without if Path(name).suffix in endings]
 
 
 def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:

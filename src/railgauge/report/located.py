@@ -17,7 +17,7 @@ def lines(located: Located) -> Iterator[str]:
     for suspect in located.suspects:
         yield from _suspect(suspect)
     if located.unjudged:
-        why = "no reference, and too few results of others in the same condition"
+        why = "no reference, and too few results, its own or of others in the same condition"
         yield f"not judged: {hostlist.fold(located.unjudged)}: {why}"
     elif not located.suspects:
         yield f"nobody: no suspect among {len(located.nodes)} nodes"

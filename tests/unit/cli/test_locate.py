@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -74,6 +75,22 @@ def test_nodes_that_are_not_judged_are_not_nobody(tmp_path: Path, rows: str) -> 
     assert json.loads(locate(path, "--json").stdout)["unjudged"] == ["n1", "n2", "n3"]
 
 
+@pytest.mark.parametrize("rails", [False, True])
+def test_who_has_missing_results_alone_is_not_judged(tmp_path: Path, rails: bool) -> None:
+    """Or a rail of which all are missing, beside another that is good."""
+    nodes = [f"n{number}" for number in range(1, 7)]
+    rows = ["a,b,rail,value"]
+    for rail in ("0", "1") if rails else ("",):
+        for a, b in itertools.combinations(nodes, 2):
+            lacks = "n3" in (a, b) and rail != "0"
+            rows.append(f"{a},{b},{rail},{'' if lacks else 24}")
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(rows) + "\n")
+    done = locate(path, "--nodes-files", tmp_path)
+    assert done.returncode == 2 and done.stdout.startswith("not judged: n3: ")
+    assert "n3" not in (tmp_path / "passing_nodes.txt").read_text().split()
+
+
 def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
     assert [locate(path).returncode for path in (BETWEEN, RETESTED)] == [1, 1]
 
@@ -120,6 +137,16 @@ def test_a_folder_of_outputs_of_nccl_tests_is_read(tmp_path: Path) -> None:
     done = locate(tmp_path, "--json")
     assert done.returncode == 1
     assert [s["name"] for s in json.loads(done.stdout)["suspects"]] == ["n3"]
+
+
+def test_a_file_without_a_result_beside_outputs_leaves_somebody_not_judged(tmp_path: Path) -> None:
+    for name, text in folder().items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "README").write_text("one file for each pair\n")
+    assert locate(tmp_path).returncode == 0
+    (tmp_path / "n1-n9.log").write_text("")
+    done = locate(tmp_path)
+    assert done.returncode == 2 and "not judged: who is in n1-n9.log\n" in done.stdout
 
 
 @pytest.fixture

@@ -139,15 +139,27 @@ class Evidence:
     @property
     def cleared(self) -> list[str]:
         """The nodes of which every end has a result that is good beside its peers or reference."""
-        return [node for node in self.nodes if self._cleared.issuperset(self.ends[node])]
+        good = {node for node in self.nodes if self._cleared.issuperset(self.ends[node])}
+        return sorted(good - self._lacking, key=natural)
 
     @property
     def unjudged(self) -> list[str]:
         """The nodes with an end of which nothing tells whether a result is good: no reference and
-        too few peers, or all was bad alike.
+        too few peers, all was bad alike, or all of its results are missing.
         """
         judged = self._judged.union(end for low in self.lows for end in (low.a, low.b))
-        return [node for node in self.nodes if not judged.issuperset(self.ends[node])]
+        measured = {node for node in self.nodes if not judged.issuperset(self.ends[node])}
+        return sorted(measured | self._lacking, key=natural)
+
+    @property
+    def _lacking(self) -> set[str]:
+        """The nodes with an end of which all results are missing."""
+        return {
+            end.node
+            for missing in self.missing
+            for end in missing.ends
+            if end not in self.ends.get(end.node, ())
+        }
 
     def crosses(self, o: Observation | Low) -> bool | None:
         """Whether a result went from one leaf to another; None where that is not known."""

@@ -51,11 +51,14 @@ def in_order(o: Observation) -> tuple[object, ...]:
 
 
 class Missing(NamedTuple):
-    """A result that was to be measured, and is missing: it accuses no end."""
+    """A result that was to be measured, and is missing: it accuses no end. `ends` are the two that
+    it is of, where that is known.
+    """
 
     place: str
     round: int | None
     why: str
+    ends: tuple[End, ...] = ()
 
 
 class Low(NamedTuple):

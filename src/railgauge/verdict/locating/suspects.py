@@ -152,7 +152,7 @@ class Located:
     def as_dict(self) -> dict[str, Any]:
         return {
             "suspects": [suspect.as_dict() for suspect in self.suspects],
-            "missing": [missing._asdict() for missing in self.missing],
+            "missing": [{"place": m.place, "round": m.round, "why": m.why} for m in self.missing],
             "rounds": self.rounds,
             "accuses_nobody": list(self.alike),
             "unjudged": list(self.unjudged),

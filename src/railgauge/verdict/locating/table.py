@@ -156,7 +156,7 @@ def _row(line: _Line, leaves: dict[End, tuple[str, int]]) -> Observation | Missi
     value = _value(line)
     ok = _ok(line)
     if value is None and ok is not False:
-        return Missing(f"{a.name}-{b.name}", number, f"no value in line {line.number}")
+        return Missing(f"{a.name}-{b.name}", number, f"no value in line {line.number}", (a, b))
     condition = line["condition"].lower()
     return Observation(
         a,
