@@ -32,6 +32,7 @@ from railgauge.model.uplinks import Uplink
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
 from railgauge.systems import rehearsal
+from railgauge.tools.common.lines import with_errors
 
 guard.install()
 
@@ -580,8 +581,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def output(self, role: str) -> str:
         """What the tool of `role` printed, with the lines of its standard error marked."""
-        errors = self.text(f"{role}.err").splitlines()
-        return self.text(f"{role}.out") + "".join(f"STDERR: {line}\n" for line in errors)
+        return with_errors(self.text(f"{role}.out"), self.text(f"{role}.err"))
 
 
 def _text_of(path: Path) -> str:

@@ -37,6 +37,7 @@ from railgauge.stack import installed
 from railgauge.systems import Budget, Partition, rehearsal
 from railgauge.systems.nccl import Nccl, Scale, Transport
 from railgauge.tools import Reading, nccl_log, nccl_tests
+from railgauge.tools.common.lines import with_errors
 
 #: What the tool writes beside its table, where its version can.
 _RESULT = "nccl-tests.json"
@@ -338,9 +339,9 @@ class NcclCheck(LaunchCheck):
         whole = len(lines) == options.ranks
         # Where a rank is missing, that is the failure; the others prove no host.
         hosts = tuple(str(line["facts"].get("hostname")) for line in lines) if whole else ()
-        outputs = {rank: _output(side.out, side.err) for rank, side in sides.items()}
+        outputs = {rank: with_errors(side.out, side.err) for rank, side in sides.items()}
         # Also of a rank 0 that died.
-        outputs[0] = _output(launch["out"], sides[0].err if 0 in sides else "")
+        outputs[0] = with_errors(launch["out"], sides[0].err if 0 in sides else "")
         reading = nccl_tests.read(
             outputs,
             json_text=launch["files"].get(_RESULT, "") if options.has_json else None,
@@ -579,8 +580,3 @@ class NcclCheck(LaunchCheck):
             return None
         note = f"{reference.note}; {left} of {whole} RDMA devices".removeprefix("; ")
         return reference.model_copy(update={"value": reference.value * left / whole, "note": note})
-
-
-def _output(out: str, err: str) -> str:
-    """What a rank printed; lines of its standard error are marked as such."""
-    return out + "".join(f"STDERR: {line}\n" for line in err.splitlines())

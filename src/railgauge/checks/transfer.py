@@ -23,6 +23,7 @@ from railgauge.node import wdt_url
 from railgauge.stack import activation
 from railgauge.systems import Partition, Transfers, TransferTool, rehearsal
 from railgauge.tools import Moved, Reading, file_transfer, iperf3, wdt
+from railgauge.tools.common.lines import STDERR
 from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
 
 #: The program that sends or fetches the files, by tool.
@@ -358,7 +359,7 @@ class TransferCheck(TransferPairCheck):
 
     def _last_words_of(self, role: str) -> str:
         lines = wdt_url.redacted(self.output(role)).splitlines()
-        lines_said = [line.removeprefix("STDERR: ").strip() for line in lines]
+        lines_said = [line.removeprefix(STDERR).strip() for line in lines]
         return next((line[:300] for line in reversed(lines_said) if line), "")
 
 

@@ -169,8 +169,8 @@ def port_facts(device: str, port: int, root: str = "/sys") -> dict[str, Any]:
     home, at = _home(device, root), _port(device, port, root)
     return collect(
         {
-            "state": lambda: _state(at / "state"),
-            "phys_state": lambda: _state(at / "phys_state"),
+            "state": lambda: state_of(at / "state"),
+            "phys_state": lambda: state_of(at / "phys_state"),
             "link_layer": lambda: text_of(at / "link_layer"),
             "rate": lambda: text_of(at / "rate"),
             "lid": lambda: text_of(at / "lid"),
@@ -189,7 +189,7 @@ def port_facts(device: str, port: int, root: str = "/sys") -> dict[str, Any]:
     )
 
 
-def _state(path: Path) -> str:
+def state_of(path: Path) -> str:
     """ACTIVE of `4: ACTIVE`."""
     return text_of(path).rpartition(":")[2].strip()
 
@@ -197,7 +197,7 @@ def _state(path: Path) -> str:
 def port_state(device: str, port: int, root: str = "/sys") -> str | None:
     """ACTIVE, DOWN, ...; None where there is no such port."""
     try:
-        return _state(_port(device, port, root) / "state")
+        return state_of(_port(device, port, root) / "state")
     except Unknown:
         return None
 

@@ -15,6 +15,7 @@ from railgauge.node.rdma import (
     netdev,
     numbers_in,
     ports,
+    state_of,
     text_of,
 )
 
@@ -178,19 +179,14 @@ def _device(sheet: Sheet, name: str, root: str) -> None:
 
 def _port(sheet: Sheet, at: str, name: str, port: int, root: str) -> None:
     home = Path(root, "class/infiniband", name, "ports", str(port))
-    sheet.put(f"{at}/state", _state, home / "state")
-    sheet.put(f"{at}/phys_state", _state, home / "phys_state")
+    sheet.put(f"{at}/state", state_of, home / "state")
+    sheet.put(f"{at}/phys_state", state_of, home / "phys_state")
     sheet.put(f"{at}/link_layer", text_of, home / "link_layer")
     sheet.put(f"{at}/rate", text_of, home / "rate")
     sheet.put(f"{at}/rate_gbits", _rate, home / "rate", "Gb/sec")
     sheet.put(f"{at}/lid", text_of, home / "lid")
     sheet.put(f"{at}/netdev", netdev, name, port, root)
     sheet.put(f"{at}/gid_types", _gid_types, home / "gid_attrs/types")
-
-
-def _state(path: Path) -> str:
-    """ACTIVE of `4: ACTIVE`."""
-    return text_of(path).rpartition(":")[2].strip()
 
 
 def _gid_types(folder: Path) -> str:

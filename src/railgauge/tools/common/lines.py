@@ -10,6 +10,7 @@ from railgauge.tools import ParseError
 
 #: What the runner puts before a line of standard error.
 STDERR = "STDERR: "
+
 #: That, and the ranks that launchers put before lines.
 LABELS = re.compile(rf"^(?:{STDERR}|\s*[0-9]{{1,6}}: ?)+")
 
@@ -42,6 +43,11 @@ DIED = (
     r"\bprocess received signal\b|\blost communication\b|\bunexpectedly failed\b|"
     r"non-zero exit|error while loading|command not found"
 )
+
+
+def with_errors(out: str, err: str) -> str:
+    """Standard output, and behind it the lines of standard error, marked."""
+    return out + "".join(f"{STDERR}{line}\n" for line in err.splitlines())
 
 
 #: Lines up to this length are remembered, and so many.
