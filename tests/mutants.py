@@ -2064,6 +2064,13 @@ MUTANTS = [
         f"{_GATE}/test_update.py -k in_update",
     ),
     Mutant(
+        "a gate run does not end well beside a reservation that nothing goes on with",
+        "src/railgauge/gate/sequence.py",
+        "bool(self.barred or self.ownerless)",
+        "bool(self.barred)",
+        f"{_GATE}/test_ownerless.py -k does_not_end_well",
+    ),
+    Mutant(
         "a rolling update whose journal is damaged counts as none",
         "src/railgauge/gate/journal.py",
         "for name in states if lost.nodes is None else lost.nodes:",
