@@ -1552,6 +1552,20 @@ MUTANTS = [
         f"{_PATROL}/test_run.py -k keeps_its_age",
     ),
     Mutant(
+        "a campaign dated in the future hides what was measured since",
+        "src/railgauge/gate/coverage.py",
+        "if campaigns.in_future(folder.name):",
+        "if False:",
+        f"{_PATROL}/test_run.py -k from_the_future",
+    ),
+    Mutant(
+        "a campaign dated in the future is the latest, and the last accepted one",
+        "src/railgauge/campaign/folder.py",
+        "(not in_future(path.name), path.name)",
+        "path.name",
+        "tests/unit/campaign/test_folder.py -k from_the_future_is_older",
+    ),
+    Mutant(
         "who was refused for want of results is tested again on its leaf",
         "src/railgauge/patrol/run.py",
         "test is not None and test.open and test.campaign in across",

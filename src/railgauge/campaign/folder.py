@@ -35,7 +35,7 @@ import re
 import secrets
 import socket
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,6 +76,9 @@ PATROL = "railgauge patrol"
 #: A campaign's name: when it began (UTC), its system, and what tells it from others.
 _NAME = re.compile(r"(?P<began>[0-9]{8}T[0-9]{6}Z)-(?P<system>[A-Za-z0-9_.-]+)-[0-9a-f]{6}")
 _BEGAN = "%Y%m%dT%H%M%SZ"
+
+#: So far the clocks of two hosts may differ.
+_CLOCKS = datetime.timedelta(minutes=5)
 
 
 def _now() -> str:
@@ -412,8 +415,27 @@ def load(name: str) -> Campaign:
 
 
 def all_folders() -> list[Path]:
-    """The folders of all campaigns under the results root, oldest first."""
-    return sorted(p for p in campaigns_folder().glob("*") if _NAME.fullmatch(p.name))
+    """The folders of all campaigns under the results root, oldest first; before them those that are
+    dated in the future.
+    """
+    found = (path for path in campaigns_folder().glob("*") if _NAME.fullmatch(path.name))
+    return sorted(found, key=lambda path: (not in_future(path.name), path.name))
+
+
+def in_future(name: str, now: datetime.datetime | None = None) -> bool:
+    """Whether a campaign or patrol is dated in the future, by its name: some clock was wrong, and
+    when it was is not known. So it counts as older than all others.
+    """
+    now = now or datetime.datetime.now(datetime.timezone.utc)
+    return name[:16] > f"{now + _CLOCKS:{_BEGAN}}"
+
+
+def future_words(names: Iterable[str]) -> str:
+    """Which of these campaigns are dated in the future, in words; "" for none."""
+    future = [name for name in names if in_future(name)]
+    if not future:
+        return ""
+    return f"dated in the future by a clock that was wrong: {', '.join(future)}"
 
 
 def folders_of(system: str) -> list[Path]:

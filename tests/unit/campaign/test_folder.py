@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from railgauge.campaign import folder
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign, Requested, RunningError, Scope
+from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 
 OLDER, NEWER = "20261121T042325Z-lab-91c33c", "20261122T042325Z-lab-0a1b2c"
+FUTURE = "29380101T000000Z-lab-0a1b2c"
 SCOPE = Scope({"ns": ["n1", "n2"]}, {"ns": ["Iperf2Pair"]}, absent={"n2 mlx5_1": "no cable"})
 REQUESTED = Requested(["--partition", "ns"], {"RFM_SYSTEM": "lab", "RAILGAUGE_COMPARE": None}, {})
 
@@ -212,6 +216,29 @@ def test_the_latest_is_the_one_that_began_last(root: Path) -> None:
     (root / f"{NEWER}.copy").mkdir()
     assert folder.load("latest").id == NEWER
     assert [path.name for path in folder.all_folders()] == [OLDER, NEWER]
+
+
+def test_one_from_the_future_is_older_than_all_others(root: Path) -> None:
+    decided(saved(root, FUTURE, state="finished"), "accept")
+    decided(saved(root, state="finished"), "accept")
+    assert [path.name for path in folder.all_folders()] == [FUTURE, OLDER]
+    latest = folder.latest_of("lab")
+    assert latest is not None
+    assert [folder.load("latest").id, latest.id, folder.last_accepted("lab").id] == [OLDER] * 3
+
+
+@pytest.mark.parametrize(("minutes", "is_so"), [(-9, False), (4, False), (6, True)])
+def test_the_clocks_of_two_hosts_differ_a_little(minutes: int, is_so: bool) -> None:
+    then = folder.began(OLDER) - datetime.timedelta(minutes=minutes)
+    assert folder.in_future(OLDER, then) is is_so
+
+
+def test_the_list_says_what_is_from_the_future(root: Path) -> None:
+    saved(root, FUTURE)
+    saved(root)
+    answer = CliRunner().invoke(cli, ["campaigns"])
+    note = "note: counted as older than all others, dated in the future by a clock that was wrong"
+    assert f"{note}: {FUTURE}\n" in answer.output
 
 
 def test_when_a_campaign_began_is_in_its_name() -> None:
