@@ -2085,6 +2085,13 @@ MUTANTS = [
         f"{_GATE}/test_ownerless.py -k does_not_end_well",
     ),
     Mutant(
+        "an updated node that its reboot put back in service is free until its test begins",
+        "src/railgauge/gate/journal.py",
+        " or run_of(system, roll.run) is None",
+        "",
+        f"{_GATE}/test_update.py -k before_its_test",
+    ),
+    Mutant(
         "a rolling update whose journal is damaged counts as none",
         "src/railgauge/gate/journal.py",
         "for name in states if lost.nodes is None else lost.nodes:",
