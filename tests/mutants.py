@@ -2424,8 +2424,8 @@ MUTANTS = [
     Mutant(
         "what a kill or a full disk leaves of a write is taken for the file",
         "src/railgauge/atomic.py",
-        'path.with_name(f".{path.name}.{os.getpid()}")',
-        "path",
+        "    beside = beside_of(path)\n",
+        "    beside = path\n",
         "tests/unit/test_atomic.py",
     ),
     Mutant(
