@@ -45,6 +45,7 @@ from railgauge import __version__, paths
 from railgauge.atomic import write_json
 from railgauge.campaign import variables
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.processes import Process, boot_id
 from railgauge.systems import rehearsal
 
 State = Literal["running", "finished", "interrupted"]
@@ -311,7 +312,9 @@ class Campaign:
 
     @property
     def process_lives(self) -> bool:
-        """Whether the recorded process of this host is there."""
+        """Whether the recorded process of this host is there. Its number may be another's by now;
+        when it started tells them apart, in a boot of the machine.
+        """
         if self.context.get("host") != socket.gethostname():
             return False
         try:
@@ -320,7 +323,12 @@ class Campaign:
             return False
         except PermissionError:
             pass
-        return int(self.context["pid"]) != os.getpid()
+        if int(self.context["pid"]) == os.getpid():
+            return False
+        began = self.context.get("boot_id"), self.context.get("start_ticks")
+        # Of a process that it may not see this user is told nothing.
+        there = Process.of(int(self.context["pid"]))
+        return None in began or there is None or began == (boot_id(), there.start_ticks)
 
     @property
     def broke_off(self) -> bool:
@@ -343,6 +351,8 @@ def _context(command: list[str]) -> dict[str, Any]:
         "host": socket.gethostname(),
         "user": getpass.getuser(),
         "pid": os.getpid(),
+        "boot_id": boot_id(),
+        "start_ticks": ours.start_ticks if (ours := Process.of(os.getpid())) else None,
         "command": command,
         "references": str(paths.references_folder()),
         "started": _now(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from railgauge import processes
 from railgauge.campaign import folder
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign, Requested, RunningError, Scope
 from railgauge.cli import cli
@@ -200,6 +202,43 @@ def test_a_campaign_that_nobody_holds_any_more_broke_off() -> None:
     assert folder.load(campaign.id).broke_off
     campaign.end("finished")
     assert not campaign.broke_off
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without locks."""
+
+    def refuses(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(folder.fcntl, "flock", refuses)
+
+
+def of_process(pid: int, **context: Any) -> Campaign:
+    """A campaign of that process, as it was recorded."""
+    campaign = Campaign.create("lab", "acceptance", SCOPE, ["railgauge", "accept"], REQUESTED)
+    process = processes.Process.of(pid)
+    assert process is not None
+    campaign.context |= {"pid": pid, "start_ticks": process.start_ticks, **context}
+    campaign.save()
+    return folder.load(campaign.id)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_the_process_that_is_recorded_has_it() -> None:
+    campaign = of_process(os.getppid())
+    assert not campaign.broke_off
+    with pytest.raises(RunningError):
+        campaign.hold().__enter__()
+
+
+@pytest.mark.usefixtures("no_locks")
+@pytest.mark.parametrize("another", [{"start_ticks": 1}, {"boot_id": "another"}])
+def test_a_number_that_another_process_has_got_since_holds_nothing(another: dict[str, Any]) -> None:
+    campaign = of_process(os.getppid(), **another)
+    assert campaign.broke_off
+    with campaign.hold():
+        pass
 
 
 def test_a_campaign_of_another_host_may_still_run(root: Path) -> None:
