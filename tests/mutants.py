@@ -1952,6 +1952,13 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k speaks_against_the_run",
     ),
     Mutant(
+        "jobs of a campaign that cannot be continued stay in the queue",
+        "src/railgauge/gate/run.py",
+        "    slurm_jobs.cancel_jobs_of(broken.id)\n",
+        "",
+        f"{_GATE}/test_run.py -k leaves_no_jobs",
+    ),
+    Mutant(
         "what a run that broke off had accepted returns without a look",
         "src/railgauge/gate/run.py",
         "    _doubt(run)\n",
