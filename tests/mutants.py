@@ -1552,6 +1552,20 @@ MUTANTS = [
         f"{_PATROL}/test_run.py -k keeps_its_age",
     ),
     Mutant(
+        "a campaign dated in the future hides what was measured since",
+        "src/railgauge/gate/coverage.py",
+        "if campaigns.in_future(folder.name):",
+        "if False:",
+        f"{_PATROL}/test_run.py -k from_the_future",
+    ),
+    Mutant(
+        "a campaign dated in the future is the latest, and the last accepted one",
+        "src/railgauge/campaign/folder.py",
+        "(not in_future(path.name), path.name)",
+        "path.name",
+        "tests/unit/campaign/test_folder.py -k from_the_future_is_older",
+    ),
+    Mutant(
         "who was refused for want of results is tested again on its leaf",
         "src/railgauge/patrol/run.py",
         "test is not None and test.open and test.campaign in across",
@@ -1980,6 +1994,13 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k speaks_against_the_run",
     ),
     Mutant(
+        "jobs of a campaign that cannot be continued stay in the queue",
+        "src/railgauge/gate/testing.py",
+        "    slurm_jobs.cancel_jobs_of(broken.id)\n",
+        "",
+        f"{_GATE}/test_run.py -k leaves_no_jobs",
+    ),
+    Mutant(
         "what a run that broke off had accepted returns without a look",
         "src/railgauge/gate/run.py",
         "    _doubt(run)\n",
@@ -2104,6 +2125,20 @@ MUTANTS = [
         "updating = {} if despite_updates else journal.in_update(system, known)",
         "updating: dict[str, str] = {}",
         f"{_GATE}/test_update.py -k in_update",
+    ),
+    Mutant(
+        "a gate run does not end well beside a reservation that nothing goes on with",
+        "src/railgauge/gate/sequence.py",
+        "bool(self.barred or self.ownerless)",
+        "bool(self.barred)",
+        f"{_GATE}/test_ownerless.py -k does_not_end_well",
+    ),
+    Mutant(
+        "an updated node that its reboot put back in service is free until its test begins",
+        "src/railgauge/gate/journal.py",
+        " or run_of(system, roll.run) is None",
+        "",
+        f"{_GATE}/test_update.py -k before_its_test",
     ),
     Mutant(
         "a rolling update whose journal is damaged counts as none",
@@ -2438,8 +2473,8 @@ MUTANTS = [
     Mutant(
         "what a kill or a full disk leaves of a write is taken for the file",
         "src/railgauge/atomic.py",
-        'path.with_name(f".{path.name}.{os.getpid()}")',
-        "path",
+        "    beside = beside_of(path)\n",
+        "    beside = path\n",
         "tests/unit/test_atomic.py",
     ),
     Mutant(

@@ -8,6 +8,14 @@ from pathlib import Path
 from typing import Any
 
 
+def beside_of(path: Path) -> Path:
+    """A file beside it that nobody else writes: of two hosts, or containers of equal names, two
+    processes may have the same number.
+    """
+    process = f"{os.uname().nodename}.{os.getpid()}.{os.urandom(4).hex()}"
+    return path.with_name(f".{path.name}.{process}")
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write beside `path` and rename; a crash or a full disk leaves what was there before.
 
@@ -23,7 +31,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         return
     if path.is_symlink():
         path = Path(os.path.realpath(path))
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = beside_of(path)
     try:
         with beside.open("wb") as stream:
             stream.write(content)

@@ -13,6 +13,14 @@ from pathlib import Path
 END_LIMIT_S = 60
 
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """What tells this start of the machine from all others."""
+    return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
 def _start_ticks(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat (proc(5)); None where there is no such process, or a zombie."""
     try:

@@ -69,6 +69,12 @@ def test_a_kill_in_mid_write_leaves_what_was_there(file: Path, call: str) -> Non
     assert json.loads(file.read_text()) == BEFORE
 
 
+def test_two_processes_of_one_number_write_files_of_their_own(file: Path) -> None:
+    """As on two hosts, or in two containers whose hosts have one name."""
+    assert atomic.beside_of(file) != atomic.beside_of(file)
+    assert os.uname().nodename in atomic.beside_of(file).name
+
+
 #: Files that are a log or a mark, which may be there in part.
 _PLAIN = {"patrol/run.py": 1, "gate/update.py": 1}
 

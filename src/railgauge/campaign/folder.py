@@ -35,7 +35,7 @@ import re
 import secrets
 import socket
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +45,7 @@ from railgauge import __version__, paths
 from railgauge.atomic import write_json
 from railgauge.campaign import variables
 from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.processes import Process, boot_id
 from railgauge.systems import rehearsal
 
 State = Literal["running", "finished", "interrupted"]
@@ -76,6 +77,9 @@ PATROL = "railgauge patrol"
 #: A campaign's name: when it began (UTC), its system, and what tells it from others.
 _NAME = re.compile(r"(?P<began>[0-9]{8}T[0-9]{6}Z)-(?P<system>[A-Za-z0-9_.-]+)-[0-9a-f]{6}")
 _BEGAN = "%Y%m%dT%H%M%SZ"
+
+#: So far the clocks of two hosts may differ.
+_CLOCKS = datetime.timedelta(minutes=5)
 
 
 def _now() -> str:
@@ -308,7 +312,9 @@ class Campaign:
 
     @property
     def process_lives(self) -> bool:
-        """Whether the recorded process of this host is there."""
+        """Whether the recorded process of this host is there. Its number may be another's by now;
+        when it started tells them apart, in a boot of the machine.
+        """
         if self.context.get("host") != socket.gethostname():
             return False
         try:
@@ -317,7 +323,12 @@ class Campaign:
             return False
         except PermissionError:
             pass
-        return int(self.context["pid"]) != os.getpid()
+        if int(self.context["pid"]) == os.getpid():
+            return False
+        began = self.context.get("boot_id"), self.context.get("start_ticks")
+        # Of a process that it may not see this user is told nothing.
+        there = Process.of(int(self.context["pid"]))
+        return None in began or there is None or began == (boot_id(), there.start_ticks)
 
     @property
     def broke_off(self) -> bool:
@@ -340,6 +351,8 @@ def _context(command: list[str]) -> dict[str, Any]:
         "host": socket.gethostname(),
         "user": getpass.getuser(),
         "pid": os.getpid(),
+        "boot_id": boot_id(),
+        "start_ticks": ours.start_ticks if (ours := Process.of(os.getpid())) else None,
         "command": command,
         "references": str(paths.references_folder()),
         "started": _now(),
@@ -412,8 +425,27 @@ def load(name: str) -> Campaign:
 
 
 def all_folders() -> list[Path]:
-    """The folders of all campaigns under the results root, oldest first."""
-    return sorted(p for p in campaigns_folder().glob("*") if _NAME.fullmatch(p.name))
+    """The folders of all campaigns under the results root, oldest first; before them those that are
+    dated in the future.
+    """
+    found = (path for path in campaigns_folder().glob("*") if _NAME.fullmatch(path.name))
+    return sorted(found, key=lambda path: (not in_future(path.name), path.name))
+
+
+def in_future(name: str, now: datetime.datetime | None = None) -> bool:
+    """Whether a campaign or patrol is dated in the future, by its name: some clock was wrong, and
+    when it was is not known. So it counts as older than all others.
+    """
+    now = now or datetime.datetime.now(datetime.timezone.utc)
+    return name[:16] > f"{now + _CLOCKS:{_BEGAN}}"
+
+
+def future_words(names: Iterable[str]) -> str:
+    """Which of these campaigns are dated in the future, in words; "" for none."""
+    future = [name for name in names if in_future(name)]
+    if not future:
+        return ""
+    return f"dated in the future by a clock that was wrong: {', '.join(future)}"
 
 
 def folders_of(system: str) -> list[Path]:

@@ -106,7 +106,10 @@ def campaigns(as_json: bool) -> None:
     """List the campaigns under the results root, oldest first."""
     from railgauge.campaign import folder as folders
 
-    known = [_described(folder) for folder in folders.all_folders()]
+    found = folders.all_folders()
+    if future := folders.future_words(path.name for path in found):
+        click.echo(f"note: counted as older than all others, {future}", err=True)
+    known = [_described(folder) for folder in found]
     if as_json:
         print_json(known)
         return

@@ -48,12 +48,15 @@ def coverage(
     if session.in_lab(chosen):
         session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
     from railgauge.acceptance import request
+    from railgauge.campaign import folder
     from railgauge.gate import coverage as records
 
     wanted = {n for members in request.scope(chosen, None, nodes).nodes.values() for n in members}
     states, unknown = _states()
     if unknown:
         click.echo(f"note: of no node the state is known: {unknown}", err=True)
+    if future := folder.future_words(path.name for path in folder.folders_of(chosen)):
+        click.echo(f"note: not counted, {future}", err=True)
     now = datetime.datetime.now(datetime.timezone.utc)
     lines = [
         line

@@ -58,6 +58,11 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
     elif write:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if (path.read_text(encoding="utf-8") if path.exists() else "") != old:
+                raise RailgaugeError(
+                    f"{path}: changed meanwhile, by another promote perhaps; nothing was written",
+                    next_step="type the same again",
+                )
             write_text(path, new)
         except OSError as error:
             raise EnvironmentProblem(f"{path}: cannot be written: {error.strerror}") from None

@@ -176,8 +176,12 @@ def _stored(path: Path) -> Coverage:
 
 
 def ended(system: str) -> Iterator[tuple[str, int]]:
-    """The campaigns of a system that have ended, with the time of their standing.json in ns."""
+    """The campaigns of a system that have ended, with the time of their standing.json in ns. Not
+    those dated in the future, which would hide what comes after them.
+    """
     for folder in campaigns.folders_of(system):
+        if campaigns.in_future(folder.name):
+            continue
         with contextlib.suppress(OSError):
             yield folder.name, (folder / STANDING).stat().st_mtime_ns
 

@@ -278,12 +278,13 @@ def in_update(system: str, states: Mapping[str, SlurmNode]) -> dict[str, str]:
     """The nodes on which an update may still be written, and what is known of it.
 
     By the journal or by the node's own reason: one of them is enough. An update may restart its
-    node, after which Slurm has it in service again. A journal that cannot be read rules it out of
+    node, after which Slurm has it in service again; so a batch counts until its gate run has a
+    journal. A journal that cannot be read rules it out of
     no node that may be its own, of `states` all where it names none.
     """
     roll = rolling(system)
     updating = {}
-    if roll is not None and roll.phase != "test":
+    if roll is not None and (roll.phase != "test" or run_of(system, roll.run) is None):
         updating = dict.fromkeys(roll.batch, f"in rolling update {roll.id}")
     for name, node in states.items():
         words = node.reason.removeprefix(OURS)

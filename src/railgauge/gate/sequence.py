@@ -8,18 +8,22 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from railgauge import systems
 from railgauge.errors import EXIT_SUSPECT
-from railgauge.gate import journal, roll, run, testing
+from railgauge.gate import journal, ownerless, roll, run, testing
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say
 
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """What a call of `gate run` has done, and which nodes it could not test, and why."""
+    """What a call of `gate run` has done, and which nodes it could not test, and why: `barred` held
+    ones, `ownerless` those in a reservation that nothing goes on with.
+    """
 
     runs: Sequence[Run]
     barred: Mapping[str, str]
+    ownerless: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -27,7 +31,7 @@ class Ended:
             return EXIT_SUSPECT
         # A node that lost its reservation in one run may have returned by the next one.
         out = {node: node in one.kept_out for one in self.runs for node in one.nodes}
-        return int(bool(self.barred) or any(out.values()))
+        return int(bool(self.barred or self.ownerless) or any(out.values()))
 
     def as_dict(self, system: str) -> dict[str, Any]:
         runs = [
@@ -52,7 +56,7 @@ class Ended:
             "system": system,
             "exit_code": self.exit_code,
             "runs": runs,
-            "not_tested": dict(self.barred),
+            "not_tested": {**self.ownerless, **self.barred},
         }
 
 
@@ -83,6 +87,9 @@ def run_all(
         run.keep_waiting(broken)
     for lost in journal.lost(system):
         run.recover(system, lost, say)
+    astray = ownerless.reservations(system, systems.load(system).nodes)
+    for one in astray:
+        say(f"{one.words}\n  next: {one.next_step}")
     broken, rolling = journal.unended(system), journal.rolling(system)
     if broken is not None:
         if (wait := waits_for(broken)) is not None:
@@ -127,6 +134,7 @@ def run_all(
         raise stuck
     if rolling is not None and rolling.ended is None:
         ended += roll.go_on(rolling, command, say)
-    if not ended:
+    if not ended and not astray:
         say("railgauge holds no idle node: nothing to test")
-    return Ended(ended, barred)
+    kept = {node: one.words for one in astray for node in one.nodes}
+    return Ended(ended, barred, kept)

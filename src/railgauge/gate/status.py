@@ -9,7 +9,7 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.cluster import store
 from railgauge.errors import ConfigurationError
-from railgauge.gate import journal, update
+from railgauge.gate import journal, ownerless, update
 from railgauge.slurm import nodes as slurm_nodes
 
 _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
@@ -28,7 +28,7 @@ def lines(system: str, nodes: Sequence[str]) -> list[str]:
     known = _known(system, nodes)
     width = max((len(line.node) for line in known), default=0)
     rows = [f"{line.node:<{width}}  {line.state:<16}  {line.words}" for line in known]
-    return [*rows, *_unended(system)]
+    return [*rows, *_unended(system, nodes)]
 
 
 def as_dict(system: str, nodes: Sequence[str]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def as_dict(system: str, nodes: Sequence[str]) -> dict[str, Any]:
     return {
         "system": system,
         "nodes": [dataclasses.asdict(line) for line in _known(system, nodes)],
-        "not_ended": list(_unended(system)),
+        "not_ended": list(_unended(system, nodes)),
     }
 
 
@@ -93,7 +93,7 @@ def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
     return lines
 
 
-def _unended(system: str) -> Iterator[str]:
+def _unended(system: str, nodes: Sequence[str]) -> Iterator[str]:
     broken, roll = journal.unended(system), journal.rolling(system)
     if broken:
         yield (
@@ -112,6 +112,8 @@ def _unended(system: str) -> Iterator[str]:
         yield "  next: if nobody runs it, railgauge gate run --act goes on with it"
     for lost in journal.lost(system):
         yield f"{lost.words}\n  next: {lost.next_step}"
+    for one in ownerless.reservations(system, nodes):
+        yield f"{one.words}\n  next: {one.next_step}"
 
 
 def _accepted(system: str, node: str) -> tuple[str, str | None]:

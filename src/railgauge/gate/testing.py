@@ -17,6 +17,7 @@ from railgauge.gate.journal import Run
 from railgauge.hooks import Say
 from railgauge.model.inventory import Inventory
 from railgauge.node import gate as node_gate
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
 from railgauge.verdict import answer, rules, standing
@@ -166,8 +167,9 @@ def _resume_campaign(run: Run, broken: Campaign, command: list[str], say: Say) -
 
 def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
     """Keep out the nodes that failed in a campaign that cannot be continued: a fault that comes and
-    goes may pass in the next one.
+    goes may pass in the next one. Nor do its jobs run beside that.
     """
+    slurm_jobs.cancel_jobs_of(broken.id)
     verdict = rules.decide(broken)
     failed = {node: why for node in run.open_nodes if (why := standing.failed(verdict, node))}
     guilty = standing.culprits(verdict, _nodes_of(broken))
@@ -185,6 +187,8 @@ def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
 
 def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
     """The verdict of a new campaign of the undecided nodes and their partners."""
+    for dropped in run.campaigns[-1:]:
+        slurm_jobs.cancel_jobs_of(dropped)
     names = hostlist.fold([*run.open_nodes, *run.partners])
     say(f"testing {partners.words(run.system, run.open_nodes, run.partners)}")
     records = {node: store.readable(run.system, node) for node in run.open_nodes}

@@ -27,17 +27,12 @@ from railgauge.errors import EnvironmentProblem
 from railgauge.gate.installer import BEGIN, not_begun
 from railgauge.gate.journal import Roll, Update
 from railgauge.hooks import Say
-from railgauge.processes import Process
+from railgauge.processes import Process, boot_id
 
 #: What runs the command, by its name on the command line.
 PROGRAM = "railgauge.gate.installer"
 
 _POLL_S = 0.2
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def boot_id() -> str:
-    return _BOOT_ID.read_text(encoding="ascii").strip()
 
 
 @dataclasses.dataclass(frozen=True)

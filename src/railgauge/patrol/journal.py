@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pydantic
 
+from railgauge.campaign.folder import in_future
 from railgauge.cluster import store
 from railgauge.patrol.choose import Way
 
@@ -54,7 +55,7 @@ def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, fl
     read.
     """
     days_by_way: dict[Way, float] = {}
-    for patrol in _read(system, now - datetime.timedelta(days=since_days)):
+    for patrol in _read(system, now, since_days):
         days = (now - _moment(patrol.id)).total_seconds() / 86400
         for way in patrol.ways:
             days_by_way[way] = min(days, days_by_way.get(way, days))
@@ -63,13 +64,14 @@ def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, fl
 
 def across(system: str, now: datetime.datetime, since_days: float) -> set[str]:
     """The campaigns of patrols that measured across leaves."""
+    patrols = _read(system, now, since_days)
+    return {patrol.campaign for patrol in patrols if patrol.cover and patrol.campaign}
+
+
+def _read(system: str, now: datetime.datetime, since_days: float) -> Iterator[Patrol]:
     since = now - datetime.timedelta(days=since_days)
-    return {patrol.campaign for patrol in _read(system, since) if patrol.cover and patrol.campaign}
-
-
-def _read(system: str, since: datetime.datetime) -> Iterator[Patrol]:
     for path in sorted((store.folder(system) / "patrols").glob("*.json")):
-        if path.stem[:16] < since.strftime(_STAMP):
+        if path.stem[:16] < since.strftime(_STAMP) or in_future(path.stem, now):
             continue
         try:
             patrol = _JOURNAL.validate_json(path.read_bytes())

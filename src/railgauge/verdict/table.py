@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from railgauge import hostlist
+from railgauge import atomic, hostlist
 from railgauge.campaign.folder import ENDED, PLAN, Campaign
 from railgauge.errors import RailgaugeError
 from railgauge.model.failure import OF_THE_NUMBER
@@ -85,7 +84,7 @@ def write(campaign: Campaign, cases: Sequence[Case]) -> pl.DataFrame:
     """
     made = made_of(cases)
     path = campaign.folder / FILE
-    beside = path.with_name(f".{FILE}.{os.getpid()}")
+    beside = atomic.beside_of(path)
     try:
         made.write_parquet(beside)
         beside.replace(path)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
+import errno
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from railgauge import processes
 from railgauge.campaign import folder
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign, Requested, RunningError, Scope
+from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 
 OLDER, NEWER = "20261121T042325Z-lab-91c33c", "20261122T042325Z-lab-0a1b2c"
+FUTURE = "29380101T000000Z-lab-0a1b2c"
 SCOPE = Scope({"ns": ["n1", "n2"]}, {"ns": ["Iperf2Pair"]}, absent={"n2 mlx5_1": "no cable"})
 REQUESTED = Requested(["--partition", "ns"], {"RFM_SYSTEM": "lab", "RAILGAUGE_COMPARE": None}, {})
 
@@ -198,6 +204,43 @@ def test_a_campaign_that_nobody_holds_any_more_broke_off() -> None:
     assert not campaign.broke_off
 
 
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without locks."""
+
+    def refuses(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(folder.fcntl, "flock", refuses)
+
+
+def of_process(pid: int, **context: Any) -> Campaign:
+    """A campaign of that process, as it was recorded."""
+    campaign = Campaign.create("lab", "acceptance", SCOPE, ["railgauge", "accept"], REQUESTED)
+    process = processes.Process.of(pid)
+    assert process is not None
+    campaign.context |= {"pid": pid, "start_ticks": process.start_ticks, **context}
+    campaign.save()
+    return folder.load(campaign.id)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_the_process_that_is_recorded_has_it() -> None:
+    campaign = of_process(os.getppid())
+    assert not campaign.broke_off
+    with pytest.raises(RunningError):
+        campaign.hold().__enter__()
+
+
+@pytest.mark.usefixtures("no_locks")
+@pytest.mark.parametrize("another", [{"start_ticks": 1}, {"boot_id": "another"}])
+def test_a_number_that_another_process_has_got_since_holds_nothing(another: dict[str, Any]) -> None:
+    campaign = of_process(os.getppid(), **another)
+    assert campaign.broke_off
+    with campaign.hold():
+        pass
+
+
 def test_a_campaign_of_another_host_may_still_run(root: Path) -> None:
     assert not saved(root, context={"host": "elsewhere", "pid": 7}).broke_off
 
@@ -212,6 +255,29 @@ def test_the_latest_is_the_one_that_began_last(root: Path) -> None:
     (root / f"{NEWER}.copy").mkdir()
     assert folder.load("latest").id == NEWER
     assert [path.name for path in folder.all_folders()] == [OLDER, NEWER]
+
+
+def test_one_from_the_future_is_older_than_all_others(root: Path) -> None:
+    decided(saved(root, FUTURE, state="finished"), "accept")
+    decided(saved(root, state="finished"), "accept")
+    assert [path.name for path in folder.all_folders()] == [FUTURE, OLDER]
+    latest = folder.latest_of("lab")
+    assert latest is not None
+    assert [folder.load("latest").id, latest.id, folder.last_accepted("lab").id] == [OLDER] * 3
+
+
+@pytest.mark.parametrize(("minutes", "is_so"), [(-9, False), (4, False), (6, True)])
+def test_the_clocks_of_two_hosts_differ_a_little(minutes: int, is_so: bool) -> None:
+    then = folder.began(OLDER) - datetime.timedelta(minutes=minutes)
+    assert folder.in_future(OLDER, then) is is_so
+
+
+def test_the_list_says_what_is_from_the_future(root: Path) -> None:
+    saved(root, FUTURE)
+    saved(root)
+    answer = CliRunner().invoke(cli, ["campaigns"])
+    note = "note: counted as older than all others, dated in the future by a clock that was wrong"
+    assert f"{note}: {FUTURE}\n" in answer.output
 
 
 def test_when_a_campaign_began_is_in_its_name() -> None:

@@ -367,3 +367,21 @@ def test_what_all_groups_of_a_launch_share_is_one_sample(root: Path) -> None:
     assert promote(*ids, "--write").exit_code == 0
     assert promoted(root).provenance.samples == 12
     assert f"12 runs of {len(PLACES)} places" in promoted(root).provenance.source
+
+
+def test_what_another_promote_has_written_meanwhile_stays(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = root / "lab.yaml"
+    ids = several(root)
+    read = reference_file.with_baselines
+
+    def then_another_writes(*words: Any) -> tuple[str, str]:
+        texts = read(*words)
+        path.write_text(STORED)
+        return texts
+
+    monkeypatch.setattr(reference_file, "with_baselines", then_another_writes)
+    error = promote(*ids, "--write").exception
+    assert isinstance(error, RailgaugeError) and "changed meanwhile" in error.message
+    assert path.read_text() == STORED

@@ -41,6 +41,8 @@ class Slurm:
         self.kernel: dict[str, str] = dict.fromkeys(names, "6.12")
         self.at_each: Callable[[], None] = lambda: None
         self.suspended: set[str] = set()
+        #: the campaigns whose jobs were taken out of the queue
+        self.cancelled: list[str] = []
         self.next_state: dict[str, str] = {}
 
     def suspended_on(self, names: Any) -> set[str]:

@@ -26,6 +26,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     for name in ("show", "drain", "resume", "comment", "reservations"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
     monkeypatch.setattr(slurm_jobs, "suspended_on", fake.suspended_on)
+    monkeypatch.setattr(slurm_jobs, "cancel_jobs_of", fake.cancelled.append)
     monkeypatch.setattr(inventories, "collect", fake.collect)
     for name in ("reserve", "renew", "unreserve"):
         monkeypatch.setattr(reservations, name, getattr(fake, name))

@@ -289,3 +289,20 @@ def test_without_slurm_the_records_are_shown(
     answer = CliRunner().invoke(cli, ["coverage", "--system", "lab", "--nodes", "n1"])
     assert answer.exit_code == 0
     assert "slurmctld does not answer" in answer.output and FIRST in answer.output
+
+
+FUTURE = "29380101T000000Z-lab-000004"
+
+
+def test_a_campaign_from_the_future_hides_none_of_now(results: Path) -> None:
+    ended(results, FUTURE, n1=standing(rails={"0": True}))
+    ended(results, THIRD, n1=standing("not accepted", rails={"0": False}))
+    found = coverage.read("lab").nodes["n1"]
+    assert found.tested is not None and found.tested.campaign == THIRD
+    assert found.accepted is None and found.rails == {}
+
+
+def test_a_campaign_from_the_future_is_said(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended(results, FUTURE, n1=standing())
+    note = f"note: not counted, dated in the future by a clock that was wrong: {FUTURE}\n"
+    assert note in asked(monkeypatch, {})

@@ -403,6 +403,35 @@ def test_who_failed_in_a_campaign_that_cannot_be_continued_stays_out(
     assert nodes.open() == {"n2", "n3", "n4"} and not nodes.reserved
 
 
+def test_a_campaign_that_cannot_be_continued_leaves_no_jobs(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    """Whoever has failed in it stays out, and none is measured anew."""
+    tests.bad = {"n1"}
+    held(nodes, "n1")
+    run.finish(broken_off(tests, "n1"), [], lambda _: None)
+    assert nodes.cancelled == list(tests.made)
+
+
+def test_a_campaign_that_is_dropped_leaves_no_jobs(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its folder is gone."""
+    tests.bad = set()
+    held(nodes, "n1")
+    planned = broken_off(tests, "n1")
+    [dropped] = tests.made
+    monkeypatch.setattr(
+        testing, "load", lambda name: tests.made[name] if name != dropped else lost()
+    )
+
+    def lost() -> None:
+        raise RailgaugeError("no campaign")
+
+    run.finish(planned, [], lambda _: None)
+    assert dropped in nodes.cancelled and "n1" in nodes.open()
+
+
 @pytest.mark.parametrize("guilty", ["n1", "n3"])
 def test_who_failed_there_beside_a_node_at_fault_is_tested_without_it(
     area: Path, nodes: Slurm, tests: Campaigns, guilty: str

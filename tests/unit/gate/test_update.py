@@ -341,6 +341,44 @@ def test_a_node_in_update_that_came_back_cannot_be_named_as_a_partner(
     assert not good.made and nodes.show(["n2"])["n2"].ours
 
 
+@pytest.fixture
+def before_its_test(area: Path, nodes: Slurm) -> Roll:
+    """As after a kill once the update of n2 has ended well, and before n2 was drained again: its
+    reboot had put it back in service.
+    """
+    one = begin(["n2"], "true")
+    one.batch, one.waiting, one.phase, one.number = ["n2"], [], "test", 1
+    one.save()
+    return one
+
+
+def test_who_came_back_before_its_test_is_nobodys_partner(
+    before_its_test: Roll, nodes: Slurm
+) -> None:
+    assert journal.in_update("lab", nodes.show()) == {
+        "n2": f"in rolling update {before_its_test.id}"
+    }
+    assert partners.lent("lab", ["n1"]) == ["n3", "n4"]
+
+
+def test_who_came_back_before_its_test_is_tested_by_the_next_run(
+    before_its_test: Roll, nodes: Slurm, good: Campaigns
+) -> None:
+    words, code = gate("run", "--act")
+    assert code == 0 and "n2: not drained any more, and untested: drained again" in words
+    assert "n2: accepted, back in service" in words and journal.rolling("lab") is None
+
+
+def test_a_batch_whose_gate_run_has_begun_is_in_no_update(
+    before_its_test: Roll, nodes: Slurm
+) -> None:
+    begun = journal.Run("20261121T110000Z_abcd", "lab", ["n2"], [], "", "")
+    begun.save()
+    before_its_test.run = begun.id
+    before_its_test.save()
+    assert journal.in_update("lab", nodes.show()) == {}
+
+
 @pytest.mark.parametrize("again", [["--again"], []])
 def test_a_node_in_update_is_not_adopted(
     area: Path, nodes: Slurm, good: Campaigns, again: list[str]

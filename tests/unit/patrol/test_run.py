@@ -203,6 +203,24 @@ def across_leaves(campaign: str) -> None:
     ).save()
 
 
+def test_a_campaign_from_the_future_keeps_nobody_from_his_turn(
+    nodes: Fleet, tmp_path: Path
+) -> None:
+    campaign_of(tmp_path, "29380101T000000Z-lab-000002", n1="accepted", n2="accepted")
+    campaign_of(tmp_path, LAST_WEEK, n1="not accepted")
+    fleet = run.survey("lab", RULES, NOW)
+    assert of(fleet, "n1").risks == (f"not accepted by {LAST_WEEK}",)
+    assert of(fleet, "n1").days == 7.0 and of(fleet, "n2").days > 1e6
+
+
+def test_a_way_that_was_measured_in_the_future_waits(nodes: Fleet) -> None:
+    told: dict[str, Any] = {"partition": "ns", "nodes": [], "leaves": {}, "risks": {}}
+    for name in ("20261121T120000Z_abcd", "20261123T120000Z_abcd"):
+        way = ("a", "b") if name < f"{NOW:%Y%m%d}" else ("a", "c")
+        journal.Patrol(name, "lab", "", "", cover=True, ways=[way], **told).save()
+    assert list(journal.ways("lab", NOW, 7)) == [("a", "b")]
+
+
 def test_what_a_campaign_that_broke_off_left_open_makes_a_node_due_and_keeps_its_age(
     nodes: Fleet, tmp_path: Path
 ) -> None:

@@ -1,0 +1,63 @@
+"""Reservations of untested nodes that no gate run goes on with, as its journal is not here.
+
+They have no end, so that somebody has to look. Nothing is done with them: the gate run may be one
+of another checkout or results root that lives, and a node that is not tested is never opened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from railgauge import hostlist
+from railgauge.gate import journal
+from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS
+from railgauge.slurm.reservations import UNTESTED
+
+
+@dataclasses.dataclass(frozen=True)
+class Ownerless:
+    """Such a reservation, and those of its nodes that are of the system."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        return (
+            f"reservation {self.name} keeps {hostlist.fold(self.nodes)} out, and no gate run that "
+            "has not ended has a journal of it here"
+        )
+
+    @property
+    def next_step(self) -> str:
+        run = self.name[len(OUR_RESERVATIONS) : -len(UNTESTED)]
+        return (
+            "if a gate run of another checkout or RAILGAUGE_RESULTS has it, that one's railgauge "
+            f"gate run --act; where none has: scontrol update nodename={hostlist.fold(self.nodes)} "
+            f'state=drain reason="{OURS}gate run {run} lost its journal"; scontrol delete '
+            f"reservationname={self.name}; railgauge gate run --act"
+        )
+
+
+def reservations(system: str, nodes: Collection[str]) -> list[Ownerless]:
+    """Those over `nodes`; SlurmProblem where Slurm does not answer."""
+    owned = _owned(system)
+    found = [
+        Ownerless(one.name, tuple(sorted(set(hostlist.expand(one.hostlist)) & set(nodes))))
+        for one in slurm_nodes.reservations()
+        if one.name.startswith(OUR_RESERVATIONS)
+        and one.name.endswith(UNTESTED)
+        and one.name not in owned
+        and one.hostlist
+    ]
+    # A run that has begun meanwhile wrote its journal first.
+    owned = _owned(system) if found else set()
+    return [one for one in found if one.nodes and one.name not in owned]
+
+
+def _owned(system: str) -> set[str]:
+    """Those that a gate run goes on with, or takes back as its journal is damaged."""
+    names = {run.untested for run in journal.runs(system) if run.ended is None}
+    return names | {name for lost in journal.lost(system) for name in lost.reservations}
