@@ -1897,7 +1897,7 @@ MUTANTS = [
     Mutant(
         "a latency under another name is better when it is more",
         "src/railgauge/verdict/before_after.py",
-        "    if _LESS.intersection(words):\n",
+        "    if _LESS.intersection(parts):\n",
         "    if False:\n",
         "tests/unit/cli/test_compare.py -k known_by_its_words",
     ),
