@@ -167,7 +167,7 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     )
 
 
-#: Parts of a condition's first word by which more of it is better, and less. Behind that word stands
+#: Parts of a condition's first word by which more of it is better, and less. Behind it stands
 #: what it was measured under: `write 10 ms`, `send at 1 % loss`.
 _MORE = frozenset({"bandwidth", "bw", "busbw", "algbw", "rate", "gbps", "throughput"})
 _LESS = frozenset(
