@@ -135,7 +135,11 @@ def new(
 
 def _positive(option: str, number: float) -> float:
     if not 0 < number < float("inf"):
-        raise RailgaugeError(f"{option} is {number}, expected a number above 0")
+        example = "9000" if option == "--mtu-bytes" else "400"
+        raise RailgaugeError(
+            f"{option} is {number}, expected a number above 0",
+            next_step=f"the same command with {option} {example}, or without it",
+        )
     return int(number) if number == int(number) else number
 
 

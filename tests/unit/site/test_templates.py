@@ -398,6 +398,7 @@ def test_list_without_slurm_proposes_nothing(monkeypatch: pytest.MonkeyPatch) ->
 def test_rate_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = run(monkeypatch, a_cluster, "mine", "--like", "tcp", "--link-gbits", "-1")
     assert "--link-gbits is -1.0, expected a number above 0" in str(answer.exception)
+    assert "next: the same command with --link-gbits 400" in str(answer.exception)
 
 
 @pytest.mark.parametrize(
