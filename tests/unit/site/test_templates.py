@@ -401,6 +401,13 @@ def test_rate_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "next: the same command with --link-gbits 400" in str(answer.exception)
 
 
+def test_rate_in_bits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = run(monkeypatch, a_cluster, "mine", "--like", "tcp", "--link-gbits", "4e11")
+    assert "--link-gbits is 4e+11, expected at most 100,000, as it is in Gb/s" in str(
+        answer.exception
+    )
+
+
 @pytest.mark.parametrize(
     "option", [("--link-gbits", "100"), ("--mtu-bytes", "9000"), ("--access", "--account=a")]
 )
