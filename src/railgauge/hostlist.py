@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ClusterShell.NodeSet import NodeSet, NodeSetParseError
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
 _COMMA = re.compile(r",(?![^\[]*\])")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 #: More names than any cluster has nodes: a range with a digit too many would take minutes.
 MOST_NAMES = 100_000
 #: Difference, intersection and the like hold for the whole list.
-_OPERATORS = re.compile(r"[!&^@]")
+_OPERATORS = re.compile(r"[!&^]")
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
@@ -20,6 +20,7 @@ def expand(hostlist: str) -> tuple[str, ...]:
 
     ValueError where it is not a host list or names nobody.
     """
+    _refuse_groups(hostlist)
     # NodeSet sorts all of it; a comma within brackets parts nothing.
     parts = [hostlist] if _OPERATORS.search(hostlist) else _COMMA.split(hostlist)
     if len(parts) > 1 and not all(part.strip() for part in parts):
@@ -31,12 +32,23 @@ def expand(hostlist: str) -> tuple[str, ...]:
     if (count := sum(map(_size, parts))) > MOST_NAMES:
         raise ValueError(f"not a host list: {count:,} names, expected at most {MOST_NAMES:,}")
     try:
-        names = tuple(dict.fromkeys(str(name) for part in parts for name in NodeSet(part)))
+        sets = [NodeSet(part, resolver=RESOLVER_NOGROUP) for part in parts]
+        names = tuple(dict.fromkeys(str(name) for part in sets for name in part))
     except NodeSetParseError as error:
         raise ValueError(f"not a host list: {error}") from None
     if not names:
         raise ValueError("an empty host list")
     return names
+
+
+def _refuse_groups(text: str) -> None:
+    """Those of ClusterShell, which each host has its own of: no site means them here."""
+    if "@" in text:
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise ValueError(
+            f"not a host list: an @ in {shown!r}, expected names such as n[1-4]: the groups of "
+            "ClusterShell are not asked"
+        )
 
 
 def _size(part: str) -> int:
@@ -54,8 +66,11 @@ def _size(part: str) -> int:
 
 def fold(names: Iterable[str]) -> str:
     """(n1, n2, n3) -> `n[1-3]`; ValueError of a name that cannot stand in a host list."""
+    named = list(names)
+    for name in named:
+        _refuse_groups(name)
     try:
-        return str(NodeSet.fromlist(list(names)))
+        return str(NodeSet.fromlist(named, resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
         raise ValueError(f"not a name of a node: {error}") from None
 

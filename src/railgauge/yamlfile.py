@@ -8,7 +8,9 @@ comments: it is asked where a field is wrong, and by whoever writes a file again
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import typing
+from collections.abc import Callable
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -51,12 +53,48 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return int(text, 0) if text.startswith(("0o", "0x")) else int(text)
 
 
+def _named_where_wrong(kind: str, construct: Callable[..., Any]) -> Callable[..., Any]:
+    """PyYAML's constructors of scalars raise what int() and the like do, which has no line."""
+
+    def constructed(loader: _Loader, node: yaml.ScalarNode) -> Any:
+        try:
+            return construct(loader, node)
+        except (ValueError, LookupError, AttributeError):
+            value = _short(node.value) if isinstance(node, yaml.ScalarNode) else f"a {node.id}"
+            problem = f"found {value}, expected a value of YAML's {kind}"
+            mark = node.start_mark
+            raise yaml.constructor.ConstructorError(None, None, problem, mark) from None
+
+    return constructed
+
+
 for _tag, (_pattern, _first) in _CORE_SCHEMA.items():
     _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
     )
 _Loader.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"<<\Z"), ["<"])
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_integer)
+for _tag, _construct in {
+    "int": _Loader.construct_integer,
+    **{kind: getattr(_Loader, f"construct_yaml_{kind}") for kind in ("float", "bool", "timestamp")},
+}.items():
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _named_where_wrong(_tag, _construct))
+
+#: Nothing that people write is nested so deep, and every level is one of some parser's stack.
+_MOST_NESTED = 100
+
+#: Of a text with more of what opens a level the C parser could take more stack than there is.
+_MANY_OPENERS = 5000
+
+
+@cache
+def _numbers(model: type[pydantic.BaseModel]) -> frozenset[str]:
+    """The fields that hold numbers, or lists or mappings of them, and no truth value."""
+
+    def within(kind: Any) -> set[Any]:
+        return {kind}.union(*map(within, typing.get_args(kind)))
+
+    kinds = {name: within(field.annotation) for name, field in model.model_fields.items()}
+    return frozenset(n for n, has in kinds.items() if has & {int, float} and bool not in has)
 
 
 class Strict(pydantic.BaseModel):
@@ -67,18 +105,33 @@ class Strict(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        # Pydantic would make 1 of it.
+        if info.field_name in _numbers(cls):
+            inside = value.values() if isinstance(value, dict) else value
+            for one in inside if isinstance(value, (dict, list, tuple)) else [value]:
+                if isinstance(one, bool):
+                    raise ValueError(f"expected a number, found {str(one).lower()}")
+        return value
+
 
 def _refuse_duplicates(root: yaml.Node) -> None:
-    """Of the file's own keys: those that a merge (<<) brings come later, and may be replaced."""
-    open_nodes, known = [root], set()
+    """Of the file's own keys: those that a merge (<<) brings come later, and may be replaced.
+    Likewise what is nested too deep for whoever walks through it later.
+    """
+    open_nodes, known = [(root, 0)], set()
     while open_nodes:
-        node = open_nodes.pop()
+        node, depth = open_nodes.pop()
+        if depth > _MOST_NESTED:
+            raise _too_deep(node.start_mark)
         if id(node) in known or isinstance(node, yaml.ScalarNode):
             continue
         # An alias leads to a node that was there before.
         known.add(id(node))
         if isinstance(node, yaml.SequenceNode):
-            open_nodes += node.value
+            open_nodes += ((value, depth + 1) for value in node.value)
             continue
         keys = set()
         for key, value in node.value:
@@ -87,7 +140,28 @@ def _refuse_duplicates(root: yaml.Node) -> None:
                     problem = f"found duplicate key {key.value!r}"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 keys.add((key.tag, key.value))
-            open_nodes.append(value)
+            open_nodes.append((value, depth + 1))
+
+
+def _too_deep(mark: Any) -> yaml.constructor.ConstructorError:
+    problem = f"found more than {_MOST_NESTED} levels, one in the other, expected fewer"
+    return yaml.constructor.ConstructorError(None, None, problem, mark)
+
+
+def _refuse_bottomless(text: str) -> None:
+    """What the C parser would make nodes of by calling itself until the stack is gone."""
+    if sum(map(text.count, "[{-?")) < _MANY_OPENERS:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_NESTED:
+            raise _too_deep(event.start_mark)
+
+
+#: What parsers raise, of hostile texts also in places of which they do not say the line.
+_NO_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
 
 
 def plain(path: Path) -> Any:
@@ -97,12 +171,13 @@ def plain(path: Path) -> Any:
 
 def _plain(path: Path, text: str) -> Any:
     try:
+        _refuse_bottomless(text)
         loader = _Loader(text)
         try:
             return loader.document()
         finally:
             loader.dispose()
-    except yaml.YAMLError as error:
+    except _NO_YAML as error:
         raise _no_yaml(path, error) from None
 
 
@@ -133,7 +208,7 @@ def _with_lines(path: Path, text: str) -> Any:
 
     try:
         return YAML().load(text)
-    except YAMLError as error:
+    except (YAMLError, *_NO_YAML) as error:
         raise _no_yaml(path, error) from None
 
 

@@ -26,3 +26,14 @@ def test_more_names_than_any_cluster_has_are_refused_at_once(text: str) -> None:
 def test_many_names_are_made() -> None:
     assert len(hostlist.expand("r[1-64]n[1-72]")) == 4608
     assert hostlist.expand("n[1-9/2],m[1,3]") == ("n1", "n3", "n5", "n7", "n9", "m1", "m3")
+
+
+@pytest.mark.parametrize("text", ["@x:y", "@all", "@", "n1,@all", "n[1-4]&@x:y", "n1@x"])
+def test_groups_of_clustershell_are_refused_where_they_are_written(text: str) -> None:
+    for read in (hostlist.expand, lambda text: hostlist.fold([text])):
+        with pytest.raises(ValueError, match=r"not a host list: an @ in .* names such as n\[1-4\]"):
+            read(text)
+
+
+def test_a_wildcard_asks_no_group_for_its_names() -> None:
+    assert hostlist.expand("n*") == ("n*",)

@@ -221,3 +221,57 @@ def test_what_both_parsers_read_they_read_alike(text: str) -> None:
     with contextlib.suppress(ConfigurationError):
         fast, slow = both(text)
         assert fast == slow
+
+
+@pytest.mark.parametrize(
+    "value", ["!!int abc", "!!float abc", "!!bool abc", "!!timestamp abc", "!!int ''", "9" * 5000]
+)
+def test_a_value_that_is_not_of_its_tag_is_named_with_its_line(tmp_path: Path, value: str) -> None:
+    error = error_for(tmp_path, GOOD.replace("9000", value))
+    assert "fabric.yaml:6: not valid YAML: found '" in error and "expected a value of" in error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"mtu: {'[' * 3000}{']' * 3000}",
+        f"mtu: {'[' * 100_000}{']' * 100_000}",
+        f"mtu: {'{a: ' * 3000}{'}' * 3000}",
+        f"mtu:\n  {'- ' * 100_000}1",
+        f"mtu:\n  {'? ' * 100_000}1",
+    ],
+    ids=["lists", "more than a stack holds", "mappings", "dashes", "keys"],
+)
+def test_what_is_nested_too_deep_is_named_with_its_line(tmp_path: Path, text: str) -> None:
+    assert "not valid YAML: found more than 100 levels" in error_for(tmp_path, text)
+    with pytest.raises(ConfigurationError, match="found more than 100 levels"):
+        yamlfile.load(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("value", ["true", "False"])
+def test_a_truth_value_is_no_number(tmp_path: Path, value: str) -> None:
+    for good in ("gbits: 100", "mtu: 9000"):
+        error = error_for(tmp_path, GOOD.replace(good, f"{good.split()[0]} {value}"))
+        assert f"expected a number, found {value.lower()}" in error
+
+
+class Rates(Strict):
+    several: list[float] = []
+    by_name: dict[str, int | None] = {}
+    either: int | bool = 0
+    whether: bool = False
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("several: [1, true]", False),
+        ("by_name: {a: true}", False),
+        ("by_name: {a: 1}\nseveral: [1.5]", True),
+        ("either: true\nwhether: true", True),
+    ],
+)
+def test_a_truth_value_stands_where_one_is_expected(tmp_path: Path, text: str, good: bool) -> None:
+    path = written(tmp_path, text)
+    with contextlib.nullcontext() if good else pytest.raises(ConfigurationError, match="a number"):
+        yamlfile.load_model(path, Rates)

@@ -37,12 +37,15 @@ def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
         try:
             wanted = set(hostlist.expand(nodes))
         except ValueError as error:
-            raise RailgaugeError(f"--nodes {nodes}: {error}") from None
+            raise RailgaugeError(
+                f"--nodes {nodes}: {error}", next_step=f"--nodes '{hostlist.fold(known)}'"
+            ) from None
         strangers = sorted(wanted - known)
         if strangers:
             raise RailgaugeError(
                 f"--nodes {nodes}: {hostlist.fold(strangers)} not in {system} "
-                f"({hostlist.fold(known)})"
+                f"({hostlist.fold(known)})",
+                next_step=f"--nodes '{hostlist.fold(known)}', or some of them",
             )
     chosen = {p.name: [n for n in p.nodes if n in wanted] for p in partitions}
     chosen = {name: members for name, members in chosen.items() if members}

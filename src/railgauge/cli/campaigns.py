@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -130,12 +129,9 @@ def _described(folder: Path) -> dict[str, Any]:
 
     try:
         item = folders.load(str(folder))
-        path = item.folder / "verdict.json"
-        decision = json.loads(path.read_text())["verdict"] if path.exists() else None
+        decision = folders.decision(item)
     except RailgaugeError as error:
         return {"id": folder.name, "folder": str(folder), "unreadable": error.message}
-    except (OSError, ValueError, LookupError) as error:
-        return {"id": folder.name, "folder": str(folder), "unreadable": str(error)}
     return {
         "id": item.id,
         "folder": str(item.folder),

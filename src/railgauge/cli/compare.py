@@ -125,7 +125,11 @@ def _compare(
 
 
 def _is_file(name: str) -> bool:
-    return name.endswith(".csv") or Path(name).is_file()
+    try:
+        return name.endswith(".csv") or Path(name).is_file()
+    except OSError:
+        # Such as a name that is too long: whoever reads it says so.
+        return False
 
 
 def _require_each_once(names: Sequence[str]) -> None:
@@ -183,7 +187,10 @@ def _campaigns(before: str, after: str) -> list[list[Campaign]]:
         )
     systems = list(dict.fromkeys(one.system for one in everything))
     if len(systems) > 1:
-        raise RailgaugeError(f"campaigns of several systems: {', '.join(systems)}")
+        raise RailgaugeError(
+            f"campaigns of several systems: {', '.join(systems)}; expected one",
+            next_step="railgauge campaigns",
+        )
     for side, of_side in zip(names, named, strict=True):
         if _ACCEPTED in side:
             of_side.append(folder.last_accepted(systems[0], {one.id for one in everything}))

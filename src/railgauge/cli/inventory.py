@@ -79,7 +79,9 @@ def _expanded(nodes: str) -> tuple[str, ...]:
     try:
         return hostlist.expand(nodes)
     except ValueError as error:
-        raise RailgaugeError(f"--nodes {nodes}: {error}") from None
+        raise RailgaugeError(
+            f"--nodes {nodes}: {error}", next_step="--nodes 'n[1-4]', with names of yours"
+        ) from None
 
 
 def _fabric(file: Path | None, system: str | None) -> inventory.FabricFile | None:

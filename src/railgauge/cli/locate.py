@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from railgauge import textfile
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
@@ -97,25 +98,42 @@ def _located(source: str, uplink_counters: Path | None) -> tuple[Located, list[s
     """
     from railgauge.verdict import locating
 
+    if not source:
+        raise InputError(
+            "nothing is named, as where a variable is not set: expected a campaign, a folder or a "
+            "CSV file",
+            next_step="railgauge locate latest; of this folder: railgauge locate .",
+        )
     path = Path(source)
     uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
     lacking: list[str] = []
-    if path.exists() and not path.is_dir():
+    try:
+        is_there, is_folder = path.exists(), path.is_dir()
+    except OSError as error:
+        raise InputError(f"{source}: {error.strerror}", next_step=_HELP) from None
+    if is_there and not is_folder:
         # Also a pipe: <(zcat results.csv.gz).
         evidence = _of_table(path)
-    elif path.is_dir() and not (path / "campaign.json").exists():
+    elif is_folder and not (path / "campaign.json").exists():
         evidence, lacking = _of_logs(path)
     else:
-        return _of_campaign(str(path.absolute()) if path.is_dir() else source, uplinks), []
+        return _of_campaign(str(path.absolute()) if is_folder else source, uplinks), []
     evidence.uplink_events = uplinks
     return locating.locate(evidence), lacking
+
+
+def _text(path: Path) -> str:
+    try:
+        return textfile.read(path)
+    except RailgaugeError as error:
+        raise InputError(error.message, next_step=error.next_step) from None
 
 
 def _of_table(path: Path) -> Evidence:
     from railgauge.verdict.locating import table
 
     try:
-        return table.read(path.read_text(encoding="utf-8"))
+        return table.read(_text(path))
     except table.TableError as error:
         raise InputError(f"{path}: {error}", next_step=f"mend it; the columns: {_HELP}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -132,18 +150,25 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
     from railgauge.verdict.locating.results import Missing
 
     texts, unread = {}, []
+    utf16: RailgaugeError | None = None
     try:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             name, size = str(path.relative_to(folder)), path.stat().st_size
             if size > _LARGEST_LOG:
                 why = f"{size / 2**20:.0f} MiB, expected at most {_LARGEST_LOG / 2**20:.0f}"
                 unread.append(Missing(name, None, why))
-            else:
-                texts[name] = path.read_text(encoding="utf-8", errors="replace")
+                continue
+            try:
+                texts[name] = textfile.read(path, errors="replace")
+            except RailgaugeError as error:
+                unread.append(Missing(name, None, error.message.removeprefix(f"{path}: ")))
+                utf16 = utf16 or error
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}", next_step=_HELP) from None
     evidence = logs.read(texts)
     evidence.missing += unread
+    if not evidence.observations and utf16 is not None:
+        raise InputError(utf16.message, next_step=utf16.next_step)
     if not evidence.observations:
         raise InputError(
             f"{folder}: {len(texts)} files, none an output of nccl-tests between two hosts, nor a "
@@ -180,7 +205,7 @@ def _uplinks(path: Path) -> dict[str, int]:
     from railgauge.verdict.locating import table
 
     try:
-        return table.read_uplinks(path.read_text(encoding="utf-8"))
+        return table.read_uplinks(_text(path))
     except (table.TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from railgauge import textfile
 from railgauge.errors import RailgaugeError
 from railgauge.tools import table
 from railgauge.tools.common.by_hand import ByHand
@@ -71,7 +72,7 @@ def _command(tool: str, by_hand: ByHand) -> click.Command:
                     f"{len(given)} {what} of {tool}, expected at most {most}",
                     next_step=f"railgauge parse {tool} --help",
                 )
-        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+        texts = [textfile.read(file, errors="replace") for file in files]
         try:
             options = by_hand.requested(texts[0], expected)
         except ValueError as error:

@@ -24,6 +24,7 @@ from railgauge.site.check.line import failed, summary
 from railgauge.site.detect import Value
 from railgauge.slurm import client
 from railgauge.slurm.partitions import Cluster, cluster
+from railgauge.systems.rdma import MOST_GBITS
 
 
 @click.group()
@@ -121,7 +122,7 @@ def new(
     making.require_new(name, like)
     stated: dict[str, Value] = {}
     if link_gbits is not None:
-        stated["link_gbits"] = _positive("--link-gbits", link_gbits)
+        stated["link_gbits"] = _positive("--link-gbits", link_gbits, MOST_GBITS)
     if mtu_bytes is not None:
         stated["mtu_bytes"] = int(_positive("--mtu-bytes", mtu_bytes))
     host = socket.gethostname()
@@ -133,9 +134,18 @@ def new(
         click.echo(line)
 
 
-def _positive(option: str, number: float) -> float:
+def _positive(option: str, number: float, most: float = sys.float_info.max) -> float:
+    if number > most:
+        raise RailgaugeError(
+            f"{option} is {number:g}, expected at most {most:,}, as it is in Gb/s",
+            next_step=f"the same command with {option} 400 for 400 Gb/s, or without it",
+        )
     if not 0 < number < float("inf"):
-        raise RailgaugeError(f"{option} is {number}, expected a number above 0")
+        example = "9000" if option == "--mtu-bytes" else "400"
+        raise RailgaugeError(
+            f"{option} is {number}, expected a number above 0",
+            next_step=f"the same command with {option} {example}, or without it",
+        )
     return int(number) if number == int(number) else number
 
 

@@ -51,10 +51,11 @@ expected: []
 
 def require_new(name: str, like: str) -> None:
     """RailgaugeError where the name cannot be given, or there is nothing to copy."""
-    if not re.fullmatch("[a-z0-9][a-z0-9-]*", name):
+    if not re.fullmatch("[a-z][a-z0-9-]{0,62}", name):
+        shown_name = name if len(name) <= 63 else name[:60] + "..."
         raise RailgaugeError(
-            f"{name!r} is no name for a system: expected small letters, digits and hyphens, "
-            "such as alps-gpu",
+            f"{shown_name!r} is no name for a system: expected small letters, digits and hyphens, "
+            "at most 63, the first a letter, such as alps-gpu",
             next_step=f"railgauge system new NAME --like {like}",
         )
     if name in templates.names():

@@ -141,7 +141,11 @@ def least_changes(name: str) -> dict[str, float]:
 
 def is_of_lab(name: str) -> bool:
     """Whether the embedded cluster stages this system: `railgauge lab up --system NAME`."""
-    return (paths.SYSTEMS / name / "lab.yaml").exists()
+    try:
+        return (paths.SYSTEMS / name / "lab.yaml").exists()
+    except OSError:
+        # No file has so long a name.
+        return False
 
 
 def entry(name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pydantic
 
 from railgauge.model import limits
 from railgauge.model.limits import Limit
+from railgauge.systems.rdma import Gbits
 from railgauge.tools import nccl_tests
 from railgauge.yamlfile import Strict
 
@@ -71,11 +72,11 @@ class GpuNics(Strict):
 
     devices: list[str] = pydantic.Field(min_length=1)
     """Their names."""
-    gbits: float = pydantic.Field(gt=0)
+    gbits: Gbits
     """Raw link rate of one device."""
-    pcie_gbits: float | None = pydantic.Field(default=None, gt=0)
+    pcie_gbits: Gbits | None = None
     """What its PCIe slot carries, where that is less."""
-    node_gbits: float | None = pydantic.Field(default=None, gt=0)
+    node_gbits: Gbits | None = None
     """What all devices of a node carry together, where they share a slot."""
     link_layer: Literal["Ethernet", "InfiniBand"]
     """As `/sys/class/infiniband/*/ports/*/link_layer` says."""

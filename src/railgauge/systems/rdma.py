@@ -23,6 +23,11 @@ def _expression(pattern: str) -> str:
 Expression = Annotated[str, pydantic.AfterValidator(_expression)]
 
 
+#: The rate of a link, or of several together, in Gb/s: what is more was written in bit/s.
+MOST_GBITS = 100_000
+Gbits = Annotated[float, pydantic.Field(gt=0, le=MOST_GBITS)]
+
+
 class Perftest(Strict):
     """How long perftest measures here. Software emulation needs less of everything."""
 
@@ -73,7 +78,7 @@ class Rdma(Strict):
     """The MTU that every port must have negotiated."""
     rate: str
     """What `/sys/class/infiniband/*/ports/*/rate` says."""
-    line_gbits: float | None = pydantic.Field(default=None, gt=0)
+    line_gbits: Gbits | None = None
     """The raw rate that limits are computed from; none where there is no such thing (Soft-RoCE)."""
     gid_type: Literal["RoCE v2", "IB/RoCE v1"] = "RoCE v2"
     """RoCE only; the index that has it is looked up on every node and port."""

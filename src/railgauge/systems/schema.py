@@ -19,7 +19,7 @@ from railgauge.systems.application import Applications
 from railgauge.systems.contention import Contention
 from railgauge.systems.fabric import Fabric
 from railgauge.systems.nccl import Nccl
-from railgauge.systems.rdma import Expression, Rdma
+from railgauge.systems.rdma import Expression, Gbits, Rdma
 from railgauge.systems.wan import Bond, Wan
 from railgauge.yamlfile import Strict
 
@@ -76,13 +76,13 @@ class Nics(Strict):
 
     cables: list[Annotated[list[str], pydantic.Field(min_length=1)]] = pydantic.Field(min_length=1)
     """The interfaces that share a cable, cable by cable."""
-    nic_gbits: float | None = pydantic.Field(default=None, gt=0)
+    nic_gbits: Gbits | None = None
     """The raw rate of one NIC (its link, or the PCIe lanes behind it) in one direction; none where
     there is no such thing.
     """
-    cable_gbits: float | None = pydantic.Field(default=None, gt=0)
+    cable_gbits: Gbits | None = None
     """The raw rate of one cable, likewise."""
-    node_gbits: float | None = pydantic.Field(default=None, gt=0)
+    node_gbits: Gbits | None = None
     """The raw rate of all NICs of a node together, likewise."""
     mtu_bytes: int = pydantic.Field(ge=576, le=65535)
     """Of every NIC."""
@@ -283,7 +283,7 @@ class Extras(Strict):
     """A host list of all that belong there, also those that are down."""
     mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
     """The MTU of the path that TCP uses."""
-    link_gbits: float | None = pydantic.Field(default=None, gt=0)
+    link_gbits: Gbits | None = None
     """The raw rate of the link that TCP uses; without it no share of a limit is known."""
     floor_share: float | None = pydantic.Field(default=None, gt=0, lt=1)
     """What Iperf2Pair must reach where no number is stored, as a share of what TCP carries over the
@@ -440,8 +440,10 @@ class Partition(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="allow", frozen=True)
 
-    name: str
+    name: str = pydantic.Field(pattern="^[a-zA-Z_][a-zA-Z0-9_-]*$")
     """As ReFrame calls it."""
+    max_jobs: int = pydantic.Field(default=8, ge=1, strict=True)
+    """How many jobs ReFrame has there at once; 1 where each measures all nodes."""
     features: list[str] = []
     """What it has: this chooses the checks."""
     extras: Extras
@@ -503,7 +505,7 @@ class System(pydantic.BaseModel):
     @pydantic.model_validator(mode="after")
     def _groups_come_one_after_the_other(self) -> System:
         for partition in self.partitions:
-            jobs = (partition.model_extra or {}).get("max_jobs", "ReFrame's own 8")
+            jobs = partition.max_jobs
             if partition.extras.sweep.nodes_per_job is not None and jobs != 1:
                 raise ValueError(
                     f"{partition.name}: extras.sweep.nodes_per_job leaves the other groups to "

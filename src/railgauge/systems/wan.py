@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from railgauge.model.measurement import CONGESTION_CONTROL
+from railgauge.systems.rdma import Gbits
 from railgauge.yamlfile import Strict
 
 RoundTrip = Annotated[float, pydantic.Field(ge=0, le=10_000)]
@@ -53,7 +54,7 @@ class Bond(Strict):
     """The interfaces below it."""
     mode: str = "802.3ad"
     """As the kernel names it."""
-    link_gbits: float = pydantic.Field(gt=0)
+    link_gbits: Gbits
     """Raw rate of one link."""
     mtu_bytes: int = pydantic.Field(ge=576, le=65535)
     """Of the bond."""

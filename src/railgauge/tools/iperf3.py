@@ -124,7 +124,7 @@ class _Span(_Moved):
 
     def row(self) -> Row:
         count = self.retransmits
-        known = isinstance(count, int) and not isinstance(count, bool) and count >= 0
+        known = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= 10**18
         rate = self.bits_per_second / 1e9
         return Row(self.start, self.end, self.bytes, rate, count if known else None)
 

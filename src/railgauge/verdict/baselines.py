@@ -122,7 +122,7 @@ def _held_against(campaign: Campaign) -> Iterator[str]:
         verdict = json.loads(path.read_text(encoding="utf-8"))
         findings = [f for f in verdict.get("findings", []) if f["weight"] == "reject"]
         suspects = verdict.get("suspects", [])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         yield f"no verdict can be read: {path}"
         return
     if suspects:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from railgauge import textfile
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.verdict import contrast, power
@@ -114,6 +116,8 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
     `more` where it begins with none.
     """
     try:
+        with path.open("rb") as start:
+            textfile.refuse_utf16(path, start.read(2))
         with path.open(encoding="utf-8-sig") as stream:
             parted = separator(stream.readline())
         text = pl.read_csv(path, infer_schema=False, separator=parted)
@@ -123,12 +127,22 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
             next_step="save it as CSV UTF-8",
         ) from None
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise RailgaugeError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+        why = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise RailgaugeError(
+            f"{path}: cannot be read: {why}; expected a CSV file with the columns "
+            f"{','.join(CSV_COLUMNS)}",
+            next_step=f"ls -l {shlex.quote(str(path))}; railgauge compare --help",
+        ) from None
     lacking = [name for name in CSV_COLUMNS if name not in text.columns]
     if lacking:
         raise RailgaugeError(
             f"{path}: no column {', '.join(lacking)} (found {', '.join(text.columns)})",
             next_step=f"make the first line: {','.join(CSV_COLUMNS)}",
+        )
+    if text.is_empty():
+        raise RailgaugeError(
+            f"{path}: no row below its heading, expected one for each result",
+            next_step="give a file that has numbers: what measured it may have ended early",
         )
     frame = text.select(
         *CSV_COLUMNS[:3], number=pl.col("value").str.strip_chars().cast(pl.Float64, strict=False)
@@ -309,13 +323,18 @@ def compare(
     rows = rows.filter(pl.col("value") > 0)
     samples, links = _samples(rows)
     if not links.height:
-        raise RailgaugeError("neither side has a number that could be compared")
+        raise RailgaugeError(
+            "neither side has a number that could be compared",
+            next_step="railgauge verdict CAMPAIGN says what came of each",
+        )
     result = contrast.contrast(samples, links["margin"].to_numpy(), level, dependent)
     if not result.compared.any():
         raise RailgaugeError(
             f"no place was measured under one condition on both sides: before "
             f"{before['place'].n_unique()} places such as {_first(before)}, after "
-            f"{after['place'].n_unique()} such as {_first(after)}"
+            f"{after['place'].n_unique()} such as {_first(after)}",
+            next_step="name places and conditions alike on both sides; what a campaign measured: "
+            "railgauge verdict --all CAMPAIGN",
         )
     places, missing = _places(links, result)
     classes = tuple(_classes(links, samples, result, level))

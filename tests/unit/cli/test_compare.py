@@ -343,16 +343,39 @@ def test_a_smaller_margin_finds_a_smaller_change(tmp_path: Path) -> None:
         ("place,condition,run,value\na,c,1,nan\n", "b.csv:2"),
         ("place,condition,run,value\n,c,1,1\n", "b.csv:2"),
         ("", "b.csv: cannot be read"),
+        ("place,condition,run,value\n", "b.csv: no row below its heading"),
         ("place,condition,run,value\nelsewhere,c,1,1\n", "no place was measured"),
     ],
 )
 def test_a_bad_file_is_one_error_that_says_where(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "b.csv").write_text(text)
-    assert words in str(failing(csv(tmp_path / "a.csv", range(3)), str(tmp_path / "b.csv")))
+    error = failing(csv(tmp_path / "a.csv", range(3)), str(tmp_path / "b.csv"))
+    assert words in error.message and error.next_step
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    assert "cannot be read" in str(failing(csv(tmp_path / "a.csv", range(3)), "none.csv"))
+    error = failing(csv(tmp_path / "a.csv", range(3)), "none.csv")
+    assert "none.csv: cannot be read: No such file or directory; expected" in error.message
+    assert error.next_step == "ls -l none.csv; railgauge compare --help"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").mkdir()
+    error = failing(csv(tmp_path / "a.csv", range(3)), str(tmp_path / "b.csv"))
+    assert "b.csv: cannot be read: Is a directory; expected" in error.message and error.next_step
+
+
+def test_files_without_a_condition_in_common_are_told_what_to_do(tmp_path: Path) -> None:
+    error = failing(
+        csv(tmp_path / "a.csv", range(3)), csv(tmp_path / "b.csv", range(3), "read 64 KiB")
+    )
+    assert "no place was measured under one condition on both sides" in error.message
+    assert "name places and conditions alike" in str(error.next_step)
+
+
+def test_a_name_that_is_too_long_for_a_file_is_one_error(root: Path) -> None:
+    measured.leave(root, 0, values(0))
+    assert "File name too long" in failing("a" * 300, "latest").message
 
 
 def test_a_file_and_a_campaign_have_no_places_in_common(root: Path, tmp_path: Path) -> None:
@@ -376,7 +399,14 @@ def test_what_parts_the_cells_of_a_spreadsheet_may_be_no_comma(
 def test_a_file_in_another_encoding_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_bytes("place,condition,run,value\n".encode("utf-16"))
     error = failing(csv(tmp_path / "a.csv", range(3)), str(tmp_path / "b.csv"))
-    assert "expected a CSV file in UTF-8" in str(error)
+    assert "b.csv: in UTF-16 by its first bytes, ff fe; expected UTF-8" in error.message
+    assert "iconv -f UTF-16 -t UTF-8" in str(error.next_step)
+
+
+def test_what_is_no_utf8_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_bytes("place,condition,run,value,Größe\n".encode("latin-1"))
+    error = failing(csv(tmp_path / "a.csv", range(3)), str(tmp_path / "b.csv"))
+    assert "expected a CSV file in UTF-8" in error.message
 
 
 def test_the_margin_of_a_system_is_in_its_data(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,7 +201,9 @@ def test_a_wrong_cell_is_one_error_with_line_and_column(tmp_path: Path) -> None:
     assert "next: " in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("--nosuch", "x.csv"), ("nosuch.csv",), ("a", "b")])
+@pytest.mark.parametrize(
+    "words", [(), ("--nosuch", "x.csv"), ("nosuch.csv",), ("a", "b"), ("",), ("a" * 300,)]
+)
 def test_wrong_usage_is_exit_code_2_and_says_what_to_type(words: tuple[str, ...]) -> None:
     done = locate(*words)
     assert done.returncode == 2 and "next: railgauge " in done.stderr
@@ -211,6 +213,29 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"a,b,value\nn1,n2,\xff\xfe\n")
     assert locate(path).returncode == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_table_in_utf16_is_refused_by_its_encoding(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes("a,b,value\nn1,n2,24.5\n".encode(encoding))
+    for words in ([path], [BETWEEN, "--uplink-counters", path]):
+        done = locate(*words)
+        assert done.returncode == 2 and f"{path}: in UTF-16" in done.stderr
+        assert "next: iconv -f UTF-16" in done.stderr
+
+
+def test_an_output_in_utf16_is_missing_by_its_encoding(tmp_path: Path) -> None:
+    for name, text in folder().items():
+        (tmp_path / name).write_text(text, encoding="utf-16" if name == "n1-n2.log" else "utf-8")
+    assert "missing: n1-n2.log: in UTF-16 by its first bytes" in locate(tmp_path).stdout
+
+
+def test_a_folder_of_outputs_in_utf16_is_refused_by_their_encoding(tmp_path: Path) -> None:
+    (tmp_path / "n1-n2.txt").write_bytes("# nThread 1\n".encode("utf-16"))
+    done = locate(tmp_path)
+    assert done.returncode == 2 and "n1-n2.txt: in UTF-16 by its first bytes" in done.stderr
+    assert "next: iconv -f UTF-16 -t UTF-8" in done.stderr
 
 
 def test_a_folder_without_outputs_is_refused(tmp_path: Path) -> None:

@@ -139,3 +139,14 @@ def test_more_files_than_a_tool_writes_are_one_clear_error(empty: str) -> None:
 def test_more_exit_codes_than_a_run_has_are_one_clear_error(empty: str) -> None:
     codes = ["--exit-code", "0"] * 2
     assert "2 exit codes of nccl-tests, expected" in error("nccl-tests", empty, *codes).message
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_an_output_in_utf16_is_refused_by_its_encoding(
+    tmp_path: Path, tool: str, encoding: str
+) -> None:
+    (tmp_path / "out").write_bytes("# nThread 1\n".encode(encoding))
+    refused = error(tool, str(tmp_path / "out"))
+    assert "out: in UTF-16" in refused.message and "expected UTF-8" in refused.message
+    assert str(refused.next_step).startswith("iconv -f UTF-16")

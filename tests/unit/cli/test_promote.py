@@ -233,6 +233,12 @@ def without_verdict(root: Path) -> list[str]:
     return ids
 
 
+def damaged_verdict(root: Path) -> list[str]:
+    ids = several(root)
+    (root / "campaigns" / ids[0] / "verdict.json").write_text("[" * 100_000)
+    return ids
+
+
 def above(root: Path) -> list[str]:
     return several(root, limit=Limit(350, "Gb/s", "a slower link"))
 
@@ -258,6 +264,7 @@ def other_system(root: Path) -> list[str]:
         (suspects, "1 suspect"),
         (rejected, "findings that reject, such as: n3 died"),
         (without_verdict, "no verdict can be read"),
+        (damaged_verdict, "no verdict can be read"),
         (above, "above the limit"),
         (far_off, "far from their peers in RdmaBandwidth ns: bandwidth 64 KiB, write, roce, "),
         (other_system, "several systems: lab, other"),

@@ -145,9 +145,10 @@ def test_a_rehearsal_is_no_history(results: Path) -> None:
     assert [row[0][:10] for row in rows(of_lab(), "Campaigns")] == ["2026-11-20"]
 
 
-def test_what_cannot_be_read_is_said(results: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000])
+def test_what_cannot_be_read_is_said(results: Path, text: str) -> None:
     leave(results, 20)
-    (leave(results, 21) / "verdict.json").write_text("{")
+    (leave(results, 21) / "verdict.json").write_text(text)
     assert "1 campaigns cannot be read" in Elements(of_lab()).text
 
 

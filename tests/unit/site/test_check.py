@@ -1203,7 +1203,9 @@ def test_host_that_is_already_another_systems_is_told(pod: Path) -> None:
     assert any("but this host is of pod too" in line for line in made(host="pod-login"))
 
 
-@pytest.mark.parametrize("name", ["", "Mine", "-mine", "mi ne", "a/b", "..", "mine\n", "m_1"])
+@pytest.mark.parametrize(
+    "name", ["", "Mine", "-mine", "mi ne", "a/b", "..", "mine\n", "m_1", "1m", "a" * 64, "a" * 300]
+)
 def test_bad_name_is_refused(pod: Path, name: str) -> None:
     with pytest.raises(RailgaugeError, match="is no name for a system: expected small letters"):
         made(name)

@@ -398,6 +398,14 @@ def test_list_without_slurm_proposes_nothing(monkeypatch: pytest.MonkeyPatch) ->
 def test_rate_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = run(monkeypatch, a_cluster, "mine", "--like", "tcp", "--link-gbits", "-1")
     assert "--link-gbits is -1.0, expected a number above 0" in str(answer.exception)
+    assert "next: the same command with --link-gbits 400" in str(answer.exception)
+
+
+def test_rate_in_bits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = run(monkeypatch, a_cluster, "mine", "--like", "tcp", "--link-gbits", "4e11")
+    assert "--link-gbits is 4e+11, expected at most 100,000, as it is in Gb/s" in str(
+        answer.exception
+    )
 
 
 @pytest.mark.parametrize(

@@ -835,3 +835,22 @@ def test_what_is_no_host_list_is_a_value_error(text: str) -> None:
 def test_folded_names_expand_to_themselves() -> None:
     names = ("n1", "n2", "n3", "n7")
     assert hostlist.expand(hostlist.fold(names)) == names
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "told"),
+    [
+        ("mtu_bytes: 9000", "link_gbits: true", "link_gbits: Value error, expected a number"),
+        ("mtu_bytes: 9000", "link_gbits: 400000000000", "less than or equal to 100000"),
+        ("- name: gpu", "- name: g pu", "partitions.0.name: String should match pattern"),
+        ("- name: gpu", "- name: 1gpu", "partitions.0.name: String should match pattern"),
+        ("scheduler: slurm", "max_jobs: yes", "max_jobs: Input should be a valid integer"),
+        ("scheduler: slurm", "max_jobs: true", "max_jobs: Input should be a valid integer"),
+        ("scheduler: slurm", "max_jobs: 0", "max_jobs: Input should be greater than or equal to 1"),
+    ],
+)
+def test_what_reframe_or_a_limit_could_not_use_is_named(
+    write: Write, good: str, bad: str, told: str
+) -> None:
+    path = write(text=GOOD.replace(good, bad, 1))
+    assert told in (error := load_error()) and str(path) in error

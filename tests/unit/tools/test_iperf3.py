@@ -183,6 +183,13 @@ def test_unknown_fields_are_tolerated() -> None:
     assert iperf3.parse(changed(add)) == iperf3.parse(CLIENT)
 
 
+@pytest.mark.parametrize("count", [-1, True, "3", 10**18 + 1, 10**400])
+def test_a_count_that_nobody_can_have_sent_again_is_none(count: Any) -> None:
+    client = changed(lambda found: found["end"]["sum_sent"].update(retransmits=count))
+    assert iperf3.parse(client).sent.retransmits is None
+    assert "retransmits" not in {m.metric for m in judged(client).measurements}
+
+
 def test_a_document_on_one_line_is_read() -> None:
     assert iperf3.parse(json.dumps(document())) == iperf3.parse(CLIENT)
 

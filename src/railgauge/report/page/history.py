@@ -46,6 +46,10 @@ class Past(NamedTuple):
         return [node for members in self.campaign.scope.nodes.values() for node in members]
 
 
+#: What a damaged record raises where it is read.
+_UNREADABLE = (RailgaugeError, OSError, ValueError, LookupError, TypeError, RecursionError)
+
+
 def past(system: str) -> tuple[list[Past], list[str]]:
     """The campaigns of a system that measured and have a verdict, oldest first; and what of others
     cannot be read.
@@ -59,7 +63,7 @@ def past(system: str) -> tuple[list[Past], list[str]]:
             campaign = campaigns.load(str(path))
             verdict = json.loads((path / "verdict.json").read_text(encoding="utf-8"))
             words = verdict["verdict"], verdict["measurements"], verdict["findings"]
-        except (RailgaugeError, OSError, ValueError, LookupError, TypeError) as error:
+        except _UNREADABLE as error:
             why = error.message if isinstance(error, RailgaugeError) else str(error)
             unreadable.append(f"{path.name}: {why}")
             continue

@@ -208,8 +208,8 @@ def _round(line: _Line) -> int | None:
 
 def _count(line: _Line, column: str) -> int:
     text = line[column].removesuffix(".0")
-    if text and not (text.isascii() and text.isdigit()):
-        raise line.error(column, "how many events, 0 or more")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise line.error(column, "how many events, 0 or more, of at most 18 digits")
     return int(text or 0)
 
 

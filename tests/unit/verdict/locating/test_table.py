@@ -108,6 +108,10 @@ HOSTILE = {
     "Python's number": ("a,b,value\nn1,n2,2_4\n", "line 2, column value: '2_4'"),
     "another ok": ("a,b,value,ok\nn1,n2,3,maybe\n", "line 2, column ok: 'maybe'"),
     "half a round": ("a,b,value,round\nn1,n2,3,1.5\n", "line 2, column round: '1.5'"),
+    "more events than any": (
+        f"a,b,value,events_a\nn1,n2,3,{'9' * 5000}\n",
+        "line 2, column events_a: '9999999999999999999999999999999999999999...', expected how many",
+    ),
     "two leaves": (
         "a,b,value,leaf_a\nn1,n2,3,l1\nn1,n3,3,l2\n",
         "line 3, column leaf_a: 'l2', expected 'l1', as n1 has in line 2",
@@ -171,7 +175,7 @@ def test_counters_of_uplinks_are_added_up_by_leaf_and_spine() -> None:
     assert read_uplinks(text) == {"l1:s1": 7, "l2:s1": 0}
 
 
-@pytest.mark.parametrize("row", ["l1,,3", ",s1,3", "l1,s1,many"])
+@pytest.mark.parametrize("row", ["l1,,3", ",s1,3", "l1,s1,many", f"l1,s1,{'9' * 5000}"])
 def test_a_wrong_row_of_uplinks_is_refused(row: str) -> None:
     with pytest.raises(TableError, match="line 2"):
         read_uplinks(f"leaf,spine,events\n{row}\n")
