@@ -1869,8 +1869,8 @@ MUTANTS = [
     Mutant(
         "a run that was appended to another is a run that failed",
         "src/railgauge/verdict/locating/logs.py",
-        "        runs = apart(text)\n",
-        "        runs = [text]\n",
+        "        for runs in [each(text)]\n",
+        "        for runs in [[text]]\n",
         "tests/unit/verdict/locating/test_sources.py -k appended",
     ),
     Mutant(
@@ -1897,9 +1897,16 @@ MUTANTS = [
     Mutant(
         "a latency under another name is better when it is more",
         "src/railgauge/verdict/before_after.py",
-        "    if _LESS.intersection(parts):\n",
-        "    if False:\n",
+        '"less" if _LESS.intersection(parts) or',
+        '"less" if',
         "tests/unit/cli/test_compare.py -k known_by_its_words",
+    ),
+    Mutant(
+        "who waited to hold a node counts it once more",
+        "src/railgauge/node/gate.py",
+        "            if late:\n",
+        "            if False:\n",
+        f"{_GATE}/test_hold.py -k looks_again",
     ),
     Mutant(
         "what a wrong clock dated in the future counts as held",

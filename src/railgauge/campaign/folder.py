@@ -327,8 +327,8 @@ class Campaign:
             return False
         began = self.context.get("boot_id"), self.context.get("start_ticks")
         # Of a process that it may not see this user is told nothing.
-        there = Process.of(int(self.context["pid"]))
-        return None in began or there is None or began == (boot_id(), there.start_ticks)
+        there = _began(int(self.context["pid"]))
+        return None in (*began, *there) or began == there
 
     @property
     def broke_off(self) -> bool:
@@ -344,6 +344,17 @@ class Campaign:
             return False
 
 
+def _began(pid: int) -> tuple[str | None, int | None]:
+    """The boot of this machine, and the start of a process in it; None of what is not told."""
+    boot = process = None
+    # In a container without that file, or of another user's processes where /proc hides them.
+    with contextlib.suppress(OSError):
+        boot = boot_id()
+    with contextlib.suppress(OSError):
+        process = Process.of(pid)
+    return boot, process.start_ticks if process else None
+
+
 def _context(command: list[str]) -> dict[str, Any]:
     return {
         "railgauge": __version__,
@@ -351,8 +362,7 @@ def _context(command: list[str]) -> dict[str, Any]:
         "host": socket.gethostname(),
         "user": getpass.getuser(),
         "pid": os.getpid(),
-        "boot_id": boot_id(),
-        "start_ticks": ours.start_ticks if (ours := Process.of(os.getpid())) else None,
+        **dict(zip(("boot_id", "start_ticks"), _began(os.getpid()), strict=True)),
         "command": command,
         "references": str(paths.references_folder()),
         "started": _now(),

@@ -175,9 +175,7 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
             "campaign's campaign.json",
             next_step=f"ls {shlex.quote(str(folder))}; {_HELP}",
         )
-    without = [missing.place for missing in evidence.missing]
-    endings = {Path(name).suffix for name in texts.keys() - without}
-    return evidence, [name for name in without if Path(name).suffix in endings]
+    return evidence, logs.silent(texts, [missing.place for missing in unread])
 
 
 def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:

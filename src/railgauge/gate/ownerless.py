@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Collection
 
 from railgauge import hostlist
+from railgauge.cluster import store
 from railgauge.gate import journal
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS
@@ -58,6 +59,11 @@ def reservations(system: str, nodes: Collection[str]) -> list[Ownerless]:
 
 
 def _owned(system: str) -> set[str]:
-    """Those that a gate run goes on with, or takes back as its journal is damaged."""
-    names = {run.untested for run in journal.runs(system) if run.ended is None}
-    return names | {name for lost in journal.lost(system) for name in lost.reservations}
+    """Those that a gate run goes on with, or takes back as its journal is damaged: also of another
+    system, as two descriptions may have the same nodes.
+    """
+    there = store.folder(system).parent.glob("*/runs")
+    systems = {system, *(folder.parent.name for folder in there)}
+    runs = [run for name in systems for run in journal.runs(name) if run.ended is None]
+    lost = [one for name in systems for one in journal.lost(name)]
+    return {run.untested for run in runs} | {name for one in lost for name in one.reservations}

@@ -136,5 +136,7 @@ def run_all(
         ended += roll.go_on(rolling, command, say)
     if not ended and not astray:
         say("railgauge holds no idle node: nothing to test")
-    kept = {node: one.words for one in astray for node in one.nodes}
+    # Who asks for some nodes is answered for these.
+    asked = None if wanted is None else set(wanted)
+    kept = {n: one.words for one in astray for n in one.nodes if asked is None or n in asked}
     return Ended(ended, barred, kept)

@@ -235,15 +235,17 @@ class HoldOutcome:
 
 
 @contextlib.contextmanager
-def _alone(store: Path) -> Iterator[float]:
-    """One pass at a time counts and drains, on whichever node; the time by the store's clock."""
+def _alone(store: Path) -> Iterator[tuple[float, bool]]:
+    """One pass at a time counts and drains, on whichever node; the time by the store's clock, and
+    whether it had to wait for another.
+    """
     path = store / "hold.lock"
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise NoStore(f"{path}: {error.strerror}, so nobody can count what is held") from None
     try:
-        deadline = time.monotonic() + LOCK_LIMIT_S
+        deadline, waited = time.monotonic() + LOCK_LIMIT_S, False
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -251,12 +253,13 @@ def _alone(store: Path) -> Iterator[float]:
                 os.utime(lock)
                 break
             except BlockingIOError:
+                waited = True
                 if time.monotonic() >= deadline:
                     raise NoStore(f"{path}: taken for more than {LOCK_LIMIT_S:g} s") from None
                 time.sleep(0.05)
             except OSError as error:
                 raise NoStore(f"{path}: cannot be locked: {error.strerror}") from None
-        yield os.fstat(lock).st_mtime
+        yield os.fstat(lock).st_mtime, waited
     finally:
         os.close(lock)
 
@@ -319,10 +322,15 @@ def keep_out(
     # Outside of the lock: after an outage a whole cluster's nodes come to it at once.
     states = slurm_nodes.show()
     outcomes = {name: _left_alone(name, states.get(name), run) for name in reasons}
-    wanted = {name: states[name] for name, outcome in outcomes.items() if outcome is None}
+    wanted = [name for name, outcome in outcomes.items() if outcome is None]
     if wanted:
-        with _alone(store) if act else contextlib.nullcontext(time.time()) as now:
-            for outcome in _keep_out(store, rules, reasons, wanted, act, now):
+        with _alone(store) if act else contextlib.nullcontext((time.time(), False)) as (now, late):
+            if late:
+                # Others may have drained them meanwhile.
+                states = slurm_nodes.show(wanted)
+                outcomes |= {name: _left_alone(name, states[name], run) for name in wanted}
+            left = {name: states[name] for name in wanted if outcomes[name] is None}
+            for outcome in _keep_out(store, rules, reasons, left, act, now):
                 outcomes[outcome.node] = outcome
     return [outcome for outcome in outcomes.values() if outcome is not None]
 

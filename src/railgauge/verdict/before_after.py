@@ -186,11 +186,12 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
 _MORE = frozenset({"bandwidth", "bw", "busbw", "algbw", "rate", "gbps", "throughput"})
 _LESS = frozenset(
     {
-        *("lat", "latency", "rtt", "ping", "jitter", "time", "duration", "elapsed", "seconds"),
-        *("us", "usec", "ms", "msec", "ns", "nsec", "loss", "lost", "drops", "errors", "retries"),
-        *("retransmits", "retrans"),
+        *("lat", "latency", "rtt", "ping", "jitter", "time", "duration", "elapsed"),
+        *("loss", "lost", "drops", "errors", "retries", "retransmits", "retrans"),
     }
 )
+#: Behind another part only: `write_us`, not `us-east-1`.
+_UNITS = frozenset({"us", "usec", "ms", "msec", "ns", "nsec", "sec", "seconds"})
 
 
 def _less(condition: str, better: str | None) -> bool:
@@ -206,9 +207,9 @@ def _better_of(condition: str) -> str | None:
     for name in (first, *parts[:1]):
         if name in METRICS:
             return METRICS[name].better
-    if _LESS.intersection(parts):
-        return "less"
-    return "more" if _MORE.intersection(parts) else None
+    if _MORE.intersection(parts):
+        return "more"
+    return "less" if _LESS.intersection(parts) or _UNITS.intersection(parts[1:]) else None
 
 
 def taken_for_more(frame: pl.DataFrame) -> list[str]:

@@ -149,6 +149,29 @@ def test_a_file_without_a_result_beside_outputs_leaves_somebody_not_judged(tmp_p
     assert done.returncode == 2 and "not judged: who is in n1-n9.log\n" in done.stdout
 
 
+def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
+    tmp_path: Path,
+) -> None:
+    within = folder()["n1-n2.log"].replace(" on n2 ", " on n1 ")
+    assert " n2 " not in within
+    (tmp_path / "README").write_text("one file for each pair\n")
+    for name, text in folder().items():
+        (tmp_path / name.removesuffix(".log")).write_text(text)
+    assert locate(tmp_path).returncode == 0
+    (tmp_path / "n1.log").write_text(within)
+    (tmp_path / "n9-n1.log").write_text(folder()["n1-n2.log"])
+    done = locate(tmp_path)
+    assert done.returncode == 0 and "missing: n1.log: 1 hosts" in done.stdout
+
+
+def test_of_one_file_with_all_runs_one_that_broke_off_is_told(tmp_path: Path) -> None:
+    texts = list(folder().values())
+    head = texts[0].partition("# Using devices")[0]
+    (tmp_path / "all.log").write_text("".join([*texts, head, head]))
+    done = locate(tmp_path)
+    assert done.returncode == 2 and "not judged: who is in all.log\n" in done.stdout
+
+
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     """A ring of eight nodes; n3 is slow, and one place was not run."""

@@ -231,6 +231,26 @@ def test_a_pass_waits_for_another_up_to_a_limit(
     assert "n1" in nodes.open()
 
 
+def test_who_had_to_wait_looks_again(
+    area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator's pass has drained the node meanwhile: it is not counted twice."""
+    others: list[str] = []
+    with (area / "hold.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def wait(_: float) -> None:
+            if not others:
+                others.append("n1")
+                nodes.drain(["n1"], "firmware changed: kernel/release")
+                fcntl.flock(other, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(node_gate.time, "sleep", wait)
+        found = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
+    assert states(found) == {"n1": "was held"} and others
+    assert not (area / node_gate.HOLDS).exists()
+
+
 def test_holds_that_cannot_be_counted_are_alarms(area: Path, nodes: Slurm) -> None:
     (area / node_gate.HOLDS).write_text('[{"node": "n')
     found = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)

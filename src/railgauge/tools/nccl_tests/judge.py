@@ -148,13 +148,15 @@ def _twice(results: Sequence[Result], judged: Sequence[_Verdict]) -> Iterator[st
     """A file to which a second run was appended: its numbers are of another time."""
     kinds = Counter(
         (
-            result.program or verdict.operation or "a test",
+            name,
             # A second run has other processes.
             tuple(dataclasses.replace(device, pid=None) for device in result.devices),
             tuple((row.size_bytes, row.datatype, row.redop, row.root) for row in result.rows),
+            (result.iterations, result.warmup, result.aggregated, result.threads),
+            result.conditions,
         )
         for result, verdict in zip(results, judged, strict=True)
-        if result.rows
+        if result.rows and (name := result.program or verdict.operation)
     )
     for (name, *_), count in kinds.items():
         if count > 1:

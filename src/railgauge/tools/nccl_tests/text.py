@@ -94,11 +94,21 @@ _BEGINNINGS = ("nccl-tests version", "Collective test starting", "nThread")
 
 
 def apart(text: str) -> list[str]:
-    """Each test of a text by itself, with empty lines in place of what stands before it.
+    """Each test of a text by itself, with empty lines in place of what stands before it: line
+    numbers are those of the text.
+    """
+    parts, before, padded = each(text), 0, []
+    for part in parts:
+        padded.append("\n" * before + part)
+        before += part.count("\n")
+    return padded
 
-    So a failure in one leaves the others readable, and line numbers are those of the text. What
-    stands between two tests belongs to the first of them. Tests of several ranks are not kept
-    apart: they ran beside each other.
+
+def each(text: str) -> list[str]:
+    """Each test of a text by itself.
+
+    So a failure in one leaves the others readable. What stands between two tests belongs to the
+    first of them. Tests of several ranks are not kept apart: they ran beside each other.
     """
     lines = text.split("\n")
     starts: list[int] = []
@@ -118,7 +128,7 @@ def apart(text: str) -> list[str]:
     starts[:1] = [0]
     ends = [*starts[1:], len(lines)]
     return [
-        "\n" * start + "\n".join(lines[start:end]) + ("\n" if end < len(lines) else "")
+        "\n".join(lines[start:end]) + ("\n" if end < len(lines) else "")
         for start, end in zip(starts, ends, strict=True)
     ]
 

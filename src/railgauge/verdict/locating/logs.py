@@ -4,17 +4,53 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from railgauge.tools import ParseError, nccl_tests
 from railgauge.tools.common.lines import plain
 from railgauge.tools.nccl_tests.result import Device
-from railgauge.tools.nccl_tests.text import apart, scan
+from railgauge.tools.nccl_tests.text import each, scan
 from railgauge.verdict.locating.evidence import Evidence
 from railgauge.verdict.locating.results import End, Missing, Observation
 
 #: A device line, also of an output that is broken off below it.
 _RANK = re.compile(r"#\s+Rank\s+[0-9]+ .* on .* device .*")
+
+
+class Run(NamedTuple):
+    """An output of nccl-tests, one of those in a file; and the hosts of its device lines."""
+
+    file: str
+    place: str
+    text: str
+    hosts: tuple[str, ...]
+
+
+def runs_in(texts: Mapping[str, str]) -> list[Run]:
+    """All runs of the outputs by file name."""
+    return [
+        Run(
+            name,
+            name if len(runs) == 1 else f"{name}, run {number}",
+            run,
+            tuple(dict.fromkeys(device.host for device in _devices(run))),
+        )
+        for name, text in texts.items()
+        for runs in [each(text)]
+        for number, run in enumerate(runs, start=1)
+    ]
+
+
+def silent(texts: Mapping[str, str], unread: Collection[str]) -> list[str]:
+    """The files without a result of those that should have one, which end as others do that have:
+    in which a run names no host, or which could not be read.
+    """
+    runs = runs_in(texts)
+    endings = {Path(run.file).suffix for run in runs if len(run.hosts) == 2} - {""}
+    lacking = [*(run.file for run in runs if not run.hosts), *unread]
+    return [name for name in dict.fromkeys(lacking) if Path(name).suffix in endings]
 
 
 def read(texts: Mapping[str, str]) -> Evidence:
@@ -26,19 +62,15 @@ def read(texts: Mapping[str, str]) -> Evidence:
     observations: list[Observation] = []
     missing = []
     taken: set[str] = set()
-    for name, text in texts.items():
-        runs = apart(text)
-        for number, run in enumerate(runs, start=1):
-            hosts = list(dict.fromkeys(device.host for device in _devices(run)))
-            if len(hosts) != 2:
-                hosts_text = f"{len(hosts)} hosts" if hosts else "no hosts in device lines"
-                of_run = f" of run {number}" if len(runs) > 1 else ""
-                missing.append(Missing(name, None, f"{hosts_text}{of_run}, expected two"))
-                continue
-            # A copy of an output is the same run.
-            if run.strip() not in taken:
-                taken.add(run.strip())
-                observations.append(_observation(End(hosts[0]), End(hosts[1]), run))
+    for run in runs_in(texts):
+        if len(run.hosts) != 2:
+            hosts = f"{len(run.hosts)} hosts" if run.hosts else "no hosts in device lines"
+            missing.append(Missing(run.place, None, f"{hosts}, expected two"))
+        # A copy of an output is the same run.
+        elif run.text.strip() not in taken:
+            taken.add(run.text.strip())
+            a, b = run.hosts
+            observations.append(_observation(End(a), End(b), run.text))
     # A run that failed is one of those that the others are.
     usual = Counter(o.condition for o in observations if o.value is not None).most_common(1)
     for place, o in enumerate(observations):

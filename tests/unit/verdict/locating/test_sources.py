@@ -307,7 +307,11 @@ def test_a_run_that_was_appended_and_breaks_off_before_its_hosts_is_missing() ->
     texts = folder()
     texts["n2-n3.log"] += later(texts["n2-n3.log"]).partition("# Using devices")[0]
     evidence = logs.read(texts)
-    assert [m.why for m in evidence.missing] == ["no hosts in device lines of run 2, expected two"]
+    [missing] = evidence.missing
+    assert (missing.place, missing.why) == (
+        "n2-n3.log, run 2",
+        "no hosts in device lines, expected two",
+    )
     assert locate(evidence).suspects == ()
 
 
