@@ -66,11 +66,8 @@ def _size(part: str) -> int:
 
 def fold(names: Iterable[str]) -> str:
     """(n1, n2, n3) -> `n[1-3]`; ValueError of a name that cannot stand in a host list."""
-    named = list(names)
-    for name in named:
-        _refuse_groups(name)
     try:
-        return str(NodeSet.fromlist(named, resolver=RESOLVER_NOGROUP))
+        return str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
         raise ValueError(f"not a name of a node: {error}") from None
 

@@ -326,9 +326,10 @@ class Campaign:
         if int(self.context["pid"]) == os.getpid():
             return False
         began = self.context.get("boot_id"), self.context.get("start_ticks")
-        # Of a process that it may not see this user is told nothing.
         there = _began(int(self.context["pid"]))
-        return None in (*began, *there) or began == there
+        # Of a process that it may not see this user is told nothing.
+        known = [pair for pair in zip(began, there, strict=True) if None not in pair]
+        return all(then == now for then, now in known)
 
     @property
     def broke_off(self) -> bool:

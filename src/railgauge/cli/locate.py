@@ -165,7 +165,8 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
                 utf16 = utf16 or error
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}", next_step=_HELP) from None
-    evidence = logs.read(texts)
+    runs = logs.runs_in(texts)
+    evidence = logs.read(runs)
     evidence.missing += unread
     if not evidence.observations and utf16 is not None:
         raise InputError(utf16.message, next_step=utf16.next_step)
@@ -175,7 +176,7 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
             "campaign's campaign.json",
             next_step=f"ls {shlex.quote(str(folder))}; {_HELP}",
         )
-    return evidence, logs.silent(texts, [missing.place for missing in unread])
+    return evidence, logs.silent(runs, [missing.place for missing in unread])
 
 
 def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from railgauge import hostlist
+from railgauge import hostlist, systems
 from railgauge.cluster import store
 from railgauge.gate import journal
 from railgauge.slurm import nodes as slurm_nodes
@@ -62,8 +62,9 @@ def _owned(system: str) -> set[str]:
     """Those that a gate run goes on with, or takes back as its journal is damaged: also of another
     system, as two descriptions may have the same nodes.
     """
-    there = store.folder(system).parent.glob("*/runs")
-    systems = {system, *(folder.parent.name for folder in there)}
-    runs = [run for name in systems for run in journal.runs(name) if run.ended is None]
-    lost = [one for name in systems for one in journal.lost(name)]
+    there = {folder.parent.name for folder in store.folder(system).parent.glob("*/runs")}
+    # Of a system that is described no more nobody goes on with a run.
+    known = {system, *there.intersection(systems.names())}
+    runs = [run for name in known for run in journal.runs(name) if run.ended is None]
+    lost = [one for name in known for one in journal.lost(name)]
     return {run.untested for run in runs} | {name for one in lost for name in one.reservations}

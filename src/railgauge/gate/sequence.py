@@ -91,6 +91,7 @@ def run_all(
     for one in astray:
         say(f"{one.words}\n  next: {one.next_step}")
     broken, rolling = journal.unended(system), journal.rolling(system)
+    updating = {*rolling.batch, *rolling.waiting} if rolling is not None else set()
     if broken is not None:
         if (wait := waits_for(broken)) is not None:
             say(f"gate run {broken.id}, which broke off after {broken.step}, does not go on")
@@ -136,7 +137,7 @@ def run_all(
         ended += roll.go_on(rolling, command, say)
     if not ended and not astray:
         say("railgauge holds no idle node: nothing to test")
-    # Who asks for some nodes is answered for these.
-    asked = None if wanted is None else set(wanted)
+    # Who asks for some nodes is answered for these, and for those of the rolling update.
+    asked = None if wanted is None else {*wanted, *updating}
     kept = {n: one.words for one in astray for n in one.nodes if asked is None or n in asked}
     return Ended(ended, barred, kept)

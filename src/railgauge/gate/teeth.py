@@ -69,28 +69,20 @@ def act(
 
     Who is held, or commented on, is lent to nobody as a partner until it is accepted again.
     """
-    no_store: node_gate.NoStore | None = None
     for one in alarms:
         try:
-            yield one, f"{_done(system, rules, one, by, no_store)}: {one.why}"
+            yield one, f"{_done(system, rules, one, by)}: {one.why}"
         except (node_gate.NoStore, EnvironmentProblem) as error:
-            if isinstance(error, node_gate.NoStore):
-                # It is not waited for once more.
-                no_store = error
             undone = "not held" if one.teeth == "hold" else "no comment"
             words = str(error).splitlines()[0]
             yield one, f"alarm: {undone}: {words}: {one.why}"
 
 
-def _done(
-    system: str, rules: GateRules, one: Alarm, by: str, no_store: node_gate.NoStore | None
-) -> str:
+def _done(system: str, rules: GateRules, one: Alarm, by: str) -> str:
     if one.teeth == "record":
         return "recorded"
     store.suspect(system, one.node, one.why, by)
     if one.teeth == "hold":
-        if no_store is not None:
-            raise no_store
         reasons = {one.node: one.why}
         [outcome] = node_gate.keep_out(store.folder(system), rules.counted, reasons, act=True)
         return ": ".join(filter(None, [outcome.state, outcome.why]))

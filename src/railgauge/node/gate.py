@@ -325,12 +325,8 @@ def keep_out(
     wanted = [name for name, outcome in outcomes.items() if outcome is None]
     if wanted:
         with _alone(store) if act else contextlib.nullcontext((time.time(), False)) as (now, late):
-            if late:
-                # Others may have drained them meanwhile.
-                states = slurm_nodes.show(wanted)
-                outcomes |= {name: _left_alone(name, states[name], run) for name in wanted}
-            left = {name: states[name] for name in wanted if outcomes[name] is None}
-            for outcome in _keep_out(store, rules, reasons, left, act, now):
+            left = {name: states[name] for name in wanted}
+            for outcome in _keep_out(store, rules, reasons, left, act, now, run if late else None):
                 outcomes[outcome.node] = outcome
     return [outcome for outcome in outcomes.values() if outcome is not None]
 
@@ -347,6 +343,13 @@ def _left_alone(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | N
     return None
 
 
+def _look_at(name: str) -> SlurmNode | None:
+    try:
+        return slurm_nodes.show([name])[name]
+    except slurm_nodes.UnknownNodes:
+        return None
+
+
 def _keep_out(
     store: Path,
     rules: Rules,
@@ -354,7 +357,11 @@ def _keep_out(
     wanted: Mapping[str, SlurmNode],
     act: bool,
     now: float,
+    again: str | None,
 ) -> Iterator[HoldOutcome]:
+    """`again` is the reservation by which nodes are looked at again, as others were at work since
+    the last look; None where that was just now.
+    """
     full = ""
     try:
         holds = _held_lately(store, now, rules.window_s)
@@ -365,6 +372,9 @@ def _keep_out(
             full = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
         if full:
             yield HoldOutcome(name, "alarm", why=f"not held: {full}")
+            continue
+        if again is not None and (outcome := _left_alone(name, _look_at(name), again)) is not None:
+            yield outcome
             continue
         holds.append({"node": name, "at": now, "why": reasons[name]})
         if act:

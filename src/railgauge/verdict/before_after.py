@@ -183,13 +183,16 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
 
 #: Parts of a condition's first word by which more of it is better, and less. Behind it stands
 #: what it was measured under: `write 10 ms`, `send at 1 % loss`.
-_MORE = frozenset({"bandwidth", "bw", "busbw", "algbw", "rate", "gbps", "throughput"})
+_MORE = frozenset({"bandwidth", "bw", "busbw", "algbw", "gbps", "throughput", "iops"})
 _LESS = frozenset(
     {
         *("lat", "latency", "rtt", "ping", "jitter", "time", "duration", "elapsed"),
-        *("loss", "lost", "drops", "errors", "retries", "retransmits", "retrans"),
+        *("loss", "lost", "drop", "drops", "error", "errors", "retry", "retries"),
+        *("retransmit", "retransmits", "retrans"),
     }
 )
+#: So much in a time, where nothing else tells: `ops/sec`, `msgs_per_us`.
+_RATES = frozenset({"rate", "per"})
 #: Behind another part only: `write_us`, not `us-east-1`.
 _UNITS = frozenset({"us", "usec", "ms", "msec", "ns", "nsec", "sec", "seconds"})
 
@@ -209,7 +212,11 @@ def _better_of(condition: str) -> str | None:
             return METRICS[name].better
     if _MORE.intersection(parts):
         return "more"
-    return "less" if _LESS.intersection(parts) or _UNITS.intersection(parts[1:]) else None
+    if _LESS.intersection(parts):
+        return "less"
+    if _RATES.intersection(parts) or "/" in first:
+        return "more"
+    return "less" if _UNITS.intersection(parts[1:]) else None
 
 
 def taken_for_more(frame: pl.DataFrame) -> list[str]:

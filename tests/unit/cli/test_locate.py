@@ -164,6 +164,24 @@ def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
     assert done.returncode == 0 and "missing: n1.log: 1 hosts" in done.stdout
 
 
+def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path) -> None:
+    for name, text in folder().items():
+        (tmp_path / name).write_text(text)
+    head, found, _ = folder()["n8-n1.log"].replace(" on n8 ", " on n9 ").partition(" on n1 ")
+    assert found and " on n9 " in head
+    (tmp_path / "n9-n1.log").write_text(head.rpartition("\n")[0] + "\n")
+    done = locate(tmp_path)
+    assert done.returncode == 2 and "not judged: who is in n9-n1.log\n" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["g@n1", "@all"])
+def test_a_name_with_an_at_is_a_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"a,b,value\n{name},n2,10\n")
+    done = locate(path)
+    assert done.returncode == 2 and name in done.stdout and done.stderr == ""
+
+
 def test_of_one_file_with_all_runs_one_that_broke_off_is_told(tmp_path: Path) -> None:
     texts = list(folder().values())
     head = texts[0].partition("# Using devices")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,18 +43,26 @@ def runs_in(texts: Mapping[str, str]) -> list[Run]:
     ]
 
 
-def silent(texts: Mapping[str, str], unread: Collection[str]) -> list[str]:
+def silent(runs: Sequence[Run], unread: Collection[str]) -> list[str]:
     """The files without a result of those that should have one, which end as others do that have:
-    in which a run names no host, or which could not be read.
+    in which a run breaks off before its second host, or which could not be read.
     """
-    runs = runs_in(texts)
     endings = {Path(run.file).suffix for run in runs if len(run.hosts) == 2} - {""}
-    lacking = [*(run.file for run in runs if not run.hosts), *unread]
+    lacking = [*(run.file for run in runs if _breaks_off(run)), *unread]
     return [name for name in dict.fromkeys(lacking) if Path(name).suffix in endings]
 
 
-def read(texts: Mapping[str, str]) -> Evidence:
-    """The evidence of outputs by file name. The pair of an output is the two hosts of its device
+def _breaks_off(run: Run) -> bool:
+    if len(run.hosts) > 1:
+        return False
+    try:
+        return not any(result.rows for result in scan(run.text))
+    except ParseError:
+        return True
+
+
+def read(runs: Iterable[Run]) -> Evidence:
+    """The evidence of outputs. The pair of an output is the two hosts of its device
     lines, its value the bus bandwidth of its largest size. A run that the judge refuses failed. An
     output without a pair is missing. Of a file to which runs were appended each counts.
     """
@@ -62,7 +70,7 @@ def read(texts: Mapping[str, str]) -> Evidence:
     observations: list[Observation] = []
     missing = []
     taken: set[str] = set()
-    for run in runs_in(texts):
+    for run in runs:
         if len(run.hosts) != 2:
             hosts = f"{len(run.hosts)} hosts" if run.hosts else "no hosts in device lines"
             missing.append(Missing(run.place, None, f"{hosts}, expected two"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,10 @@ def test_checks_and_kinds_are_judged_apart() -> None:
 WHOLE = (paths.HOME / "tests/data/nccl-tests/gb200-2x4-ib-16GiB.txt").read_text()
 
 
+def read_logs(texts: Mapping[str, str]) -> Evidence:
+    return logs.read(logs.runs_in(texts))
+
+
 def output(a: str, b: str, busbw: float) -> str:
     """The recorded one, of other hosts and with another bandwidth."""
     text = WHOLE.replace("nccl-test-6k8rm", a).replace("nccl-test-dbzk7", b)
@@ -247,25 +252,25 @@ def folder(slow: str = "") -> dict[str, str]:
 
 
 def test_hosts_and_bandwidth_are_read_from_the_output() -> None:
-    (o,) = logs.read({"any name": WHOLE}).observations
+    (o,) = read_logs({"any name": WHOLE}).observations
     assert (o.a.node, o.b.node, o.value) == ("nccl-test-6k8rm", "nccl-test-dbzk7", 84.52)
 
 
 def test_the_slow_node_of_somebody_elses_pairs_is_named() -> None:
-    assert told(locate(logs.read(folder("n3")))) == ["node n3"]
+    assert told(locate(read_logs(folder("n3")))) == ["node n3"]
 
 
 def test_an_output_that_breaks_off_is_a_run_that_failed() -> None:
     texts = folder()
     texts["n2-n3.log"] = texts["n2-n3.log"].partition("# Out of bounds")[0]
-    assert told(locate(logs.read(texts))) == ["pair n2-n3?"]
+    assert told(locate(read_logs(texts))) == ["pair n2-n3?"]
 
 
 def test_outputs_that_break_off_are_of_the_condition_of_the_others() -> None:
     texts = folder()
     for name in ("n2-n3.log", "n6-n7.log"):
         texts[name] = texts[name].partition("# Out of bounds")[0]
-    assert told(locate(logs.read(texts))) == ["pair n2-n3?", "pair n6-n7?"]
+    assert told(locate(read_logs(texts))) == ["pair n2-n3?", "pair n6-n7?"]
 
 
 @pytest.mark.parametrize("tag", ["0: ", "[1,0]<stdout>:"])
@@ -274,7 +279,7 @@ def test_hosts_are_read_behind_what_a_launcher_puts_before_lines(tag: str) -> No
         name: "".join(f"{tag}{line}\n" for line in text.splitlines())
         for name, text in folder("n3").items()
     }
-    assert told(locate(logs.read(texts))) == ["node n3"]
+    assert told(locate(read_logs(texts))) == ["node n3"]
 
 
 def later(text: str) -> str:
@@ -289,7 +294,7 @@ def test_a_run_that_was_appended_to_another_is_one_more_result() -> None:
     texts = folder()
     for name in ("n2-n3.log", "n3-n4.log"):
         texts[name] += later(texts[name])
-    evidence = logs.read(texts)
+    evidence = read_logs(texts)
     assert len(evidence.observations) == 10 and locate(evidence).suspects == ()
 
 
@@ -300,13 +305,13 @@ def test_a_slow_run_that_was_appended_counts_as_well(slow_first: bool) -> None:
     for name in ("n2-n3.log", "n3-n4.log"):
         runs = [good[name], later(slow[name])]
         texts[name] = "".join(reversed(runs) if slow_first else runs)
-    assert sorted(o.value for o in logs.read(texts).observations)[:2] == [59.0, 59.0]
+    assert sorted(o.value for o in read_logs(texts).observations)[:2] == [59.0, 59.0]
 
 
 def test_a_run_that_was_appended_and_breaks_off_before_its_hosts_is_missing() -> None:
     texts = folder()
     texts["n2-n3.log"] += later(texts["n2-n3.log"]).partition("# Using devices")[0]
-    evidence = logs.read(texts)
+    evidence = read_logs(texts)
     [missing] = evidence.missing
     assert (missing.place, missing.why) == (
         "n2-n3.log, run 2",
@@ -317,18 +322,18 @@ def test_a_run_that_was_appended_and_breaks_off_before_its_hosts_is_missing() ->
 
 def test_a_copy_of_an_output_is_the_same_run() -> None:
     texts = folder()
-    assert len(logs.read({**texts, "copy of n1-n2.log": texts["n1-n2.log"]}).observations) == 8
+    assert len(read_logs({**texts, "copy of n1-n2.log": texts["n1-n2.log"]}).observations) == 8
 
 
 def test_an_output_without_hosts_is_missing() -> None:
-    evidence = logs.read({**folder(), "srun.log": "srun: error: n9: task 0: Killed\n"})
+    evidence = read_logs({**folder(), "srun.log": "srun: error: n9: task 0: Killed\n"})
     assert [missing.place for missing in evidence.missing] == ["srun.log"]
     assert locate(evidence).suspects == ()
 
 
 def test_an_output_of_three_hosts_is_no_pair() -> None:
     texts = {"three": WHOLE.replace("on nccl-test-6k8rm device  0", "on n9 device  0")}
-    evidence = logs.read(texts)
+    evidence = read_logs(texts)
     assert evidence.observations == [] and "3 hosts" in evidence.missing[0].why
 
 
