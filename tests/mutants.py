@@ -2262,7 +2262,7 @@ MUTANTS = [
     Mutant(
         "a partner at fault stays in service",
         "src/railgauge/gate/testing.py",
-        '        partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)\n',
+        '            partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)\n',
         "",
         f"{_GATE}/test_run.py -k partner",
     ),
@@ -3614,7 +3614,9 @@ class _Copy:
             check=False,
         )
         if answer.returncode not in (0, 1):
-            sys.exit(f"pytest {test}: exit code {answer.returncode}\n{answer.stdout[-2000:]}")
+            sys.exit(
+                f"pytest {test}: exit code {answer.returncode}\n{answer.stdout[-2000:]}{answer.stderr[-2000:]}"
+            )
         return answer.returncode == 0
 
 
