@@ -3614,9 +3614,8 @@ class _Copy:
             check=False,
         )
         if answer.returncode not in (0, 1):
-            sys.exit(
-                f"pytest {test}: exit code {answer.returncode}\n{answer.stdout[-2000:]}{answer.stderr[-2000:]}"
-            )
+            printed = answer.stdout[-2000:] + answer.stderr[-2000:]
+            sys.exit(f"pytest {test}: exit code {answer.returncode}\n{printed}")
         return answer.returncode == 0
 
 
