@@ -1932,7 +1932,7 @@ MUTANTS = [
     Mutant(
         "a gate run's preflight passes over the nodes under test",
         "src/railgauge/cluster/look.py",
-        "elif reservations.is_of_gate(named) and named in state.reservations:",
+        "elif named in reservations.ours() and named in state.reservations:",
         "elif False:",
         "tests/unit/cluster/test_look.py -k under_test",
     ),

@@ -360,7 +360,7 @@ def idle(
             left[name] = slurm_nodes.ASLEEP
         elif state.busy:
             left[name] = "busy"
-        elif reservations.is_of_gate(named) and named in state.reservations:
+        elif named in reservations.ours() and named in state.reservations:
             # Its flag lets its jobs start whatever other reservations a node has.
             free.append(name)
         elif [r for r in state.reservations if r != named] or (

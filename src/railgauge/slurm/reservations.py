@@ -30,11 +30,6 @@ def options() -> list[str]:
     return [f"--reservation={name}"] if name else []
 
 
-def is_of_gate(name: str) -> bool:
-    """Whether it is the reservation of the gate run that this process works for."""
-    return bool(name) and name == os.environ.get(RESERVATION_VARIABLE)
-
-
 def nodes_of(name: str) -> tuple[str, ...] | None:
     """The nodes of a reservation; None where there is none of that name."""
     for reservation in reservations():
