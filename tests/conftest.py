@@ -1,8 +1,8 @@
 """How the tests are spread over the workers of pytest-xdist: `make test` runs three on two cores.
 
-A test of the lab waits for Slurm much of its time. So two labs go on beside each other and beside
-the unit tests: each worker brings up a lab of its own, from one image. A file of tests stays on
-one worker, for what its fixtures measure once. Without xdist the tests use the lab of the checkout.
+A test of the lab waits for Slurm much of its time. So labs go on beside each other and beside the
+unit tests: each worker brings up a lab of its own, from one image. A file of tests stays on one
+worker, for what its fixtures measure once. Without xdist the tests use the lab of the checkout.
 """
 
 from __future__ import annotations
@@ -70,10 +70,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             )
 
 
+#: Keeps one of the two CPUs at work: the machines are emulated.
+EMULATED = "test_vm"
+
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
 LONGEST = (
-    *("test_vm", "test_accept", "test_rehearsal", "test_gate", "test_before_after", "test_leaves"),
-    *("test_slurm_trouble", "test_sweep_ends", "test_fooling", "test_golden", "test_update"),
+    *(EMULATED, "test_before_after", "test_accept", "test_gate", "test_leaves", "test_fooling"),
+    *("test_rehearsal", "test_sweep_ends", "test_slurm_trouble", "test_lab", "test_contention"),
+    *("test_campaigns", "test_golden", "test_update", "test_rules", "test_nccl_tests"),
 )
 
 
@@ -90,14 +94,35 @@ with contextlib.suppress(ImportError):
     from xdist.scheduler import LoadFileScheduling
 
     class LabsBesideUnits(LoadFileScheduling):
-        """Half of the workers, rounded up, begin with the lab's files, the others with units."""
+        """The workers begin in turn with files of the lab and with units. While the machines of one
+        file are emulated one other worker goes on beside it: more would not end sooner, as they
+        take from it what they get.
+        """
 
         def _assign_work_unit(self, node: Any) -> None:
-            begins_with_lab = 2 * self.nodes.index(node) < self.numnodes
+            number = self.nodes.index(node)
+            if number >= 2 and self._emulates():
+                return
+            begins_with_lab = number % 2 == 0
             files = [f for f in self.workqueue if _is_of_lab(f) == begins_with_lab]
             if files:
                 self.workqueue.move_to_end(min(files, key=_place), last=False)
             super()._assign_work_unit(node)
+
+        def _emulates(self) -> bool:
+            units = [self.workqueue, *self.assigned_work.values()]
+            return any(
+                Path(file).stem == EMULATED and _is_of_lab(file) and not all(tests.values())
+                for of_worker in units
+                for file, tests in of_worker.items()
+            )
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            emulated = self._emulates()
+            super().mark_test_complete(node, item_index, duration)
+            if emulated and not self._emulates():
+                for waiting in self.nodes:
+                    self._reschedule(waiting)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LabsBesideUnits:

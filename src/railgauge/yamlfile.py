@@ -103,7 +103,10 @@ class Strict(pydantic.BaseModel):
     What stands in quotes below a field is its description in documents (`site/schema.py`).
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # What checks a model is built when it is first used: a command uses few of them.
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True
+    )
 
     @pydantic.field_validator("*", mode="before")
     @classmethod

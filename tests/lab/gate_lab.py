@@ -162,7 +162,7 @@ class Gate:
         ended = threading.Event()
 
         def look() -> None:
-            while not ended.wait(0.1):
+            while not ended.wait(0.3):
                 # Slurm shows all nodes where none is named.
                 if not self.watching:
                     continue
@@ -228,7 +228,7 @@ def delete_reservation(name: str) -> None:
         except SlurmProblem as error:
             if "in use" not in str(error) or time.monotonic() > deadline:
                 raise
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 def _wait_until_completed() -> None:

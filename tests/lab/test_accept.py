@@ -65,7 +65,7 @@ def wait_for_running_job(lab: Lab, nodes: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while nodes not in lab.on_head("squeue", "--noheader", "--states=R", "--format=%N").stdout:
         assert time.monotonic() < deadline, f"no job on {nodes}"
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 def wait_for_results(area: Path, cases: int) -> None:

@@ -446,7 +446,7 @@ def test_six_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
     while not running(mended, "n12", "iperf -c"):
         assert campaign.poll() is None, campaign.communicate()[0]
         assert time.monotonic() < deadline, "no round runs"
-        time.sleep(0.1)
+        time.sleep(0.3)
     on(mended, "n15", "pkill", "-STOP", "--oldest", "--full", "railgauge.node.agent")
     faults.add(mended, "off", "n10")
     faults.add(mended, "disk-full", "n25")

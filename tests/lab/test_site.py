@@ -95,7 +95,7 @@ def test_what_a_node_lacks_only_when_its_turn_comes_accuses_nobody(
     while cluster.on_head("squeue", "--noheader", f"--jobs={job}", "--format=%T").stdout != (
         "RUNNING\n"
     ):
-        time.sleep(0.1)
+        time.sleep(0.3)
     only = ("--nodes", "n[1-2]", "--", "-n", "NodeState")
     campaign = start(area, "--partition", "ns", *only)
     while not list((area / "campaigns").glob("*/plan.json")):

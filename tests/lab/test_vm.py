@@ -256,7 +256,7 @@ def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while ":5999 " not in run_on(mended, "n5", "ss", "-Hltn"):
             assert time.monotonic() < deadline, "no server"
-        client = ["iperf", "-c", "10.77.9.15", "-p", "5999", "-P", "16", "-t", "15", "-f", "k"]
+        client = ["iperf", "-c", "10.77.9.15", "-p", "5999", "-P", "16", "-t", "8", "-f", "k"]
         said = run_on(mended, "n6", *client)
         # Nobody connects to it by mistake, and the next one has the port.
         end = "pkill -9 -x iperf; while pgrep -x iperf; do sleep 0.2; done"

@@ -467,7 +467,7 @@ class Lab:
                     f"after {timeout_s:.0f} s not every node is idle: {shown}",
                     next_step="railgauge lab logs slurmctld",
                 )
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     def _first_states(self) -> dict[str, str]:
         """`node_states` of a lab that starts; a head that ended meanwhile is told with its log."""

@@ -49,7 +49,7 @@ class BrokenRecordError(ValueError):
 class Document(pydantic.BaseModel):
     """What stands in a file of its own; a field that is not known is left alone."""
 
-    model_config = pydantic.ConfigDict(frozen=True)
+    model_config = pydantic.ConfigDict(frozen=True, defer_build=True)
 
     def write(self, path: Path) -> None:
         """Whole, or not at all."""

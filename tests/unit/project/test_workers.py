@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -18,7 +18,12 @@ ITEMS = [
     *("tests/lab/test_fooling.py::test_a", "tests/lab/test_fooling.py::test_b[x::y]"),
     *("tests/lab/test_vm.py::test_a", "tests/lab/test_accept.py::test_a"),
     *("tests/unit/model/test_limits.py::test_a", "tests/unit/checks/test_golden.py::test_a"),
+    *("tests/lab/test_jobs.py::test_a", "tests/lab/test_site.py::test_a"),
 ]
+
+
+#: The tests whose machines are emulated.
+VM = ITEMS[2]
 
 
 class Worker:
@@ -37,10 +42,19 @@ class Worker:
         self.shutting_down = True
 
 
-@pytest.fixture
-def workers() -> list[Worker]:
-    """Three of them, with what they begin with."""
+class Run(NamedTuple):
+    """Three workers, with what they begin with, and who sends it to them."""
 
+    scheduler: LabsBesideUnits
+    workers: list[Worker]
+
+    def end(self, worker: Worker, item: str) -> None:
+        assert item in worker.sent
+        self.scheduler.mark_test_complete(worker, ITEMS.index(item))
+
+
+@pytest.fixture
+def run() -> Run:
     option = SimpleNamespace(loadscopereorder=True, tx=["popen"] * 3)
     config: Any = SimpleNamespace(option=option, getvalue=lambda name: getattr(option, name))
     scheduler = LabsBesideUnits(config)
@@ -50,22 +64,45 @@ def workers() -> list[Worker]:
     for worker in started:
         scheduler.add_node_collection(worker, ITEMS)
     scheduler.schedule()
-    return started
+    return Run(scheduler, started)
 
 
-def test_two_of_three_workers_begin_with_the_longest_files_of_the_lab(
-    workers: list[Worker],
-) -> None:
-    assert [worker.sent[0] for worker in workers[:2]] == [ITEMS[2], ITEMS[3]]
+def test_the_first_begins_with_the_longest_file_of_the_lab(run: Run) -> None:
+    assert run.workers[0].sent[0] == VM
 
 
-def test_the_third_begins_with_the_longest_file_of_units(workers: list[Worker]) -> None:
-    assert workers[2].sent[0] == ITEMS[5]
+def test_the_second_begins_with_the_longest_file_of_units(run: Run) -> None:
+    assert run.workers[1].sent[0] == ITEMS[5]
 
 
-def test_every_test_is_sent_once_and_those_of_a_file_to_one_worker(workers: list[Worker]) -> None:
-    assert sorted(item for worker in workers for item in worker.sent) == sorted(ITEMS)
-    assert [set(ITEMS[:2]) <= set(worker.sent) for worker in workers].count(True) == 1
+def test_the_third_begins_when_no_machine_is_emulated_any_more(run: Run) -> None:
+    first, second, third = run.workers
+    assert third.sent == [] and not third.shutting_down
+    run.end(first, VM)
+    assert third.sent and not set(third.sent) & {*first.sent, *second.sent}
+
+
+def end_all(run: Run, workers: list[Worker]) -> list[str]:
+    """All that is sent to these workers ends; what that was."""
+    ended: list[str] = []
+    while left := [(w, i) for w in workers for i in w.sent if i not in ended]:
+        for worker, item in left:
+            run.end(worker, item)
+            ended.append(item)
+    return ended
+
+
+def test_every_test_is_sent_once_and_those_of_a_file_to_one_worker(run: Run) -> None:
+    assert sorted(end_all(run, run.workers)) == sorted(ITEMS)
+    assert sum(len(worker.sent) for worker in run.workers) == len(ITEMS)
+    assert [set(ITEMS[:2]) <= set(worker.sent) for worker in run.workers].count(True) == 1
+    assert all(worker.shutting_down for worker in run.workers)
+
+
+def test_what_a_worker_that_crashed_had_is_sent_to_the_others(run: Run) -> None:
+    first, *others = run.workers
+    assert run.scheduler.remove_node(first) == VM
+    assert sorted(end_all(run, others)) == sorted(ITEMS)
 
 
 def test_files_stay_together_as_xdist_keeps_them() -> None:

@@ -16,7 +16,7 @@ from railgauge.tools.common.lines import quote
 class Part(pydantic.BaseModel):
     """An object in a document. Keys that the model does not name are passed over."""
 
-    model_config = pydantic.ConfigDict(strict=True, frozen=True)
+    model_config = pydantic.ConfigDict(strict=True, frozen=True, defer_build=True)
 
 
 #: no bool, and no number that a float would not hold
