@@ -25,10 +25,10 @@ from railgauge.errors import RailgaugeError
 from railgauge.model.limits import TOLERANCE
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.model.references import Entry
+from railgauge.node.carried import NORMAL
 from railgauge.tools.common import version
 from railgauge.verdict.compare import Case
 from railgauge.verdict.outliers import outlying
-from railgauge.verdict.statistics import NORMAL
 
 #: How many standard deviations of one measurement the bound is away.
 SIGMAS = 4.0

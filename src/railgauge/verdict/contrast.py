@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
+from railgauge.node.carried import NORMAL
 from railgauge.verdict import statistics
 from railgauge.verdict.statistics import Bools, Floats, Ints
 
@@ -310,9 +311,9 @@ def _spread(values: Floats, least: float) -> tuple[float, float]:
 
     Faults are few and on one side, so the tail is the lighter one of the two.
     """
-    quarter = max(statistics.mad(values), least) / statistics.NORMAL
+    quarter = max(statistics.mad(values), least) / NORMAL
     if values.size < LEAST_FOR_NULL:
-        return quarter * statistics.NORMAL, values.size - 1.0
+        return quarter * NORMAL, values.size - 1.0
     tail = max(TAIL, 2 / values.size)
     middle, low, high = np.quantile(values, [0.5, tail, 1 - tail])
     ratio = min(middle - low, high - middle) / quarter

@@ -22,6 +22,7 @@ from typing import Literal, TypeVar
 
 from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import Row
+from railgauge.node.carried import NORMAL
 from railgauge.verdict.compare import Case
 
 #: Of fewer places none is an outlier: two of three may be the odd ones.
@@ -31,9 +32,6 @@ LEAST_PLACES = 4
 #: they may differ by so many times what others may: at the default nothing stands out that is less
 #: than 87.5 % worse. A choice of ours.
 _LOOSELY = 5
-
-#: Makes the median absolute deviation that of a normal distribution's standard deviation.
-_NORMAL = 1.4826
 
 #: All of a measurement's condition but its places. (A million are asked; `replace` takes ten times
 #: as long.)
@@ -85,7 +83,7 @@ def outlying(values: Mapping[Place, float], better: Better, least_spread: float)
 def threshold(values: Sequence[float], better: Better, least_spread: float) -> float:
     """The value beyond which a number stands out among these."""
     median = statistics.median(values)
-    spread = _NORMAL * statistics.median(abs(value - median) for value in values)
+    spread = NORMAL * statistics.median(abs(value - median) for value in values)
     least = STANDS_OUT * max(spread, least_spread * abs(median))
     return median - least if better == "more" else median + least
 

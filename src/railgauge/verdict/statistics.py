@@ -23,12 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from railgauge.node.carried import NORMAL
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-#: Makes the median absolute deviation that of a normal distribution's standard deviation.
-NORMAL = 1.4826
 
 #: The standard deviation of a logarithm that counts at least: no tool prints more digits.
 LEAST_SD = 1e-4

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeVar
 
+from railgauge.node.carried import NORMAL
 from railgauge.verdict.locating import scoring
 
 #: Among fewer values none can be told from the others.
@@ -101,7 +102,7 @@ def _deviation(logs: Sequence[float], centre: float) -> float:
     """
     count = len(logs)
     middle = statistics.median([abs(log - centre) for log in logs])
-    return scoring.NORMAL * middle * count / max(count - 0.8, 1)
+    return NORMAL * middle * count / max(count - 0.8, 1)
 
 
 def _shrunk_spread(spread: float, count: int, least: float) -> float:

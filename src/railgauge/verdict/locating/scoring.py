@@ -58,9 +58,6 @@ NOT_LOW = math.log(1 - SHARE_OF_LOW)
 LOW = 4.0
 GOOD = 2.5
 
-#: Makes the median absolute deviation that of a normal distribution's standard deviation.
-NORMAL = 1.4826
-
 #: Degrees of freedom, and the 1 % quantile of |z| from which on they are taken, z in units of the
 #: scaled median absolute deviation: 4.0 at 3 degrees, 2.95 at 6, 2.33 of a normal distribution.
 #: Fewer values than `_FIT` do not show a tail: the heaviest is assumed.
