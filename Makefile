@@ -17,7 +17,7 @@ accept: ## bring the embedded cluster up and print its verdict
 
 test: ## every test, with the embedded cluster
 	bin/bootstrap lab dev browser
-	.venv/bin/python -m pytest --numprocesses=3
+	.venv/bin/python -m pytest --numprocesses=5
 
 lint: ## formatting, types and style of Python, shell and YAML
 	bin/bootstrap dev

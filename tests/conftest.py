@@ -1,7 +1,8 @@
-"""How the tests are spread over the workers of pytest-xdist: `make test` runs three on two cores.
+"""How the tests are spread over the workers of pytest-xdist: `make test` runs five on two cores.
 
-A test of the lab waits for Slurm much of its time. So labs go on beside each other and beside the
-unit tests: each worker brings up a lab of its own, from one image. A file of tests stays on one
+A test of the lab waits for Slurm half of its time. So labs go on beside each other: each worker
+brings up a lab of its own, from one image. The emulated machines keep the two cores at work with
+the units beside them, and all else waits until they have ended. A file of tests stays on one
 worker, for what its fixtures measure once. Without xdist the tests use the lab of the checkout.
 """
 
@@ -72,10 +73,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 #: Keeps one of the two CPUs at work: the machines are emulated.
 EMULATED = "test_vm"
+#: The longest of the lab, which sits beside slow links, and needs a quarter of one.
+BESIDE = "test_before_after"
 
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
 LONGEST = (
-    *(EMULATED, "test_before_after", "test_accept", "test_gate", "test_leaves", "test_fooling"),
+    *(EMULATED, BESIDE, "test_accept", "test_gate", "test_leaves", "test_fooling"),
     *("test_rehearsal", "test_sweep_ends", "test_slurm_trouble", "test_lab", "test_contention"),
     *("test_campaigns", "test_golden", "test_update", "test_rules", "test_nccl_tests"),
 )
@@ -94,17 +97,19 @@ with contextlib.suppress(ImportError):
     from xdist.scheduler import LoadFileScheduling
 
     class LabsBesideUnits(LoadFileScheduling):
-        """The workers begin in turn with files of the lab and with units. While the machines of one
-        file are emulated one other worker goes on beside it: more would not end sooner, as they
-        take from it what they get.
+        """The second worker begins with the units, the others with the lab: at first one beside the
+        emulated machines, all of them once these have ended. Before, they would only take from each
+        other what they get.
         """
 
         def _assign_work_unit(self, node: Any) -> None:
             number = self.nodes.index(node)
+            of_units = [file for file in self.workqueue if not _is_of_lab(file)]
+            files = of_units if number == 1 else [f for f in self.workqueue if _is_of_lab(f)]
             if number >= 2 and self._emulates():
-                return
-            begins_with_lab = number % 2 == 0
-            files = [f for f in self.workqueue if _is_of_lab(f) == begins_with_lab]
+                files = [file for file in files if Path(file).stem == BESIDE]
+                if not files:
+                    return
             if files:
                 self.workqueue.move_to_end(min(files, key=_place), last=False)
             super()._assign_work_unit(node)

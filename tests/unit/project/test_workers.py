@@ -18,12 +18,15 @@ ITEMS = [
     *("tests/lab/test_fooling.py::test_a", "tests/lab/test_fooling.py::test_b[x::y]"),
     *("tests/lab/test_vm.py::test_a", "tests/lab/test_accept.py::test_a"),
     *("tests/unit/model/test_limits.py::test_a", "tests/unit/checks/test_golden.py::test_a"),
-    *("tests/lab/test_jobs.py::test_a", "tests/lab/test_site.py::test_a"),
+    *("tests/lab/test_before_after.py::test_a", "tests/lab/test_jobs.py::test_a"),
+    *("tests/lab/test_site.py::test_a", "tests/lab/test_lab.py::test_a"),
 ]
 
 
 #: The tests whose machines are emulated.
 VM = ITEMS[2]
+#: Those that go on beside them.
+BESIDE = ITEMS[6]
 
 
 class Worker:
@@ -43,7 +46,7 @@ class Worker:
 
 
 class Run(NamedTuple):
-    """Three workers, with what they begin with, and who sends it to them."""
+    """Four workers, with what they begin with, and who sends it to them."""
 
     scheduler: LabsBesideUnits
     workers: list[Worker]
@@ -55,10 +58,10 @@ class Run(NamedTuple):
 
 @pytest.fixture
 def run() -> Run:
-    option = SimpleNamespace(loadscopereorder=True, tx=["popen"] * 3)
+    option = SimpleNamespace(loadscopereorder=True, tx=["popen"] * 4)
     config: Any = SimpleNamespace(option=option, getvalue=lambda name: getattr(option, name))
     scheduler = LabsBesideUnits(config)
-    started = [Worker() for _ in range(3)]
+    started = [Worker() for _ in range(4)]
     for worker in started:
         scheduler.add_node(worker)
     for worker in started:
@@ -75,11 +78,14 @@ def test_the_second_begins_with_the_longest_file_of_units(run: Run) -> None:
     assert run.workers[1].sent[0] == ITEMS[5]
 
 
-def test_the_third_begins_when_no_machine_is_emulated_any_more(run: Run) -> None:
-    first, second, third = run.workers
-    assert third.sent == [] and not third.shutting_down
+def test_one_goes_on_beside_the_emulated_machines_and_the_others_after_them(run: Run) -> None:
+    first, second, third, fourth = run.workers
+    assert third.sent == [BESIDE] and fourth.sent == [] and not fourth.shutting_down
+    run.end(third, BESIDE)
+    assert third.sent == [BESIDE] and not third.shutting_down
     run.end(first, VM)
-    assert third.sent and not set(third.sent) & {*first.sent, *second.sent}
+    others = {*first.sent, *second.sent, *third.sent}
+    assert third.sent != [BESIDE] and fourth.sent and not set(fourth.sent) & others
 
 
 def end_all(run: Run, workers: list[Worker]) -> list[str]:
