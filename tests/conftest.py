@@ -2,7 +2,7 @@
 
 A test of the lab waits for Slurm half of its time. So labs go on beside each other: each worker
 brings up a lab of its own, from one image. The emulated machines keep the two cores at work with
-the units beside them, and all else waits until they have ended. A file of tests stays on one
+the units and one file of the lab beside them; all else waits until they have ended. A file of tests stays on one
 worker, for what its fixtures measure once. Without xdist the tests use the lab of the checkout.
 """
 
@@ -104,8 +104,7 @@ with contextlib.suppress(ImportError):
 
         def _assign_work_unit(self, node: Any) -> None:
             number = self.nodes.index(node)
-            of_units = [file for file in self.workqueue if not _is_of_lab(file)]
-            files = of_units if number == 1 else [f for f in self.workqueue if _is_of_lab(f)]
+            files = [file for file in self.workqueue if _is_of_lab(file) != (number == 1)]
             if number >= 2 and self._emulates():
                 files = [file for file in files if Path(file).stem == BESIDE]
                 if not files:

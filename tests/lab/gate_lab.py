@@ -162,7 +162,7 @@ class Gate:
         ended = threading.Event()
 
         def look() -> None:
-            while not ended.wait(0.3):
+            while not ended.wait(0.1):
                 # Slurm shows all nodes where none is named.
                 if not self.watching:
                     continue

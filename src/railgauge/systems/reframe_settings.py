@@ -39,7 +39,7 @@ def site_configuration() -> dict[str, Any]:
         "general": [
             {
                 "check_search_path": [str(paths.CHECKS)],
-                # A finished job is noticed within a tenth of the time that it took, and 2 s: each
+                # A finished job is noticed within a tenth of its time, and 2 s at the latest: each
                 # look is a `sacct` that a site's slurmdbd answers, and costs the lab 40 ms of CPU.
                 "poll_rate_max": 5,
                 "poll_rate_min": 0.5,

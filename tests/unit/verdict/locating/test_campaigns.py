@@ -10,7 +10,7 @@ import pytest
 from tests import bench_locate
 from tests.bench_locate import Outcome
 
-FABRIC = bench_locate.Fabric(128, 4, 16)
+FABRIC = bench_locate.Fabric(256, 4, 16)
 
 
 @functools.cache
