@@ -2,8 +2,9 @@
 
 A test of the lab waits for Slurm half of its time. So labs go on beside each other: each worker
 brings up a lab of its own, from one image. The emulated machines keep the two cores at work with
-the units and one file of the lab beside them; all else waits until they have ended. A file of tests stays on one
-worker, for what its fixtures measure once. Without xdist the tests use the lab of the checkout.
+the units and one file of the lab beside them; all else waits until they have ended. A file of tests
+stays on one worker, for what its fixtures measure once. Without xdist the tests use the lab of the
+checkout.
 """
 
 from __future__ import annotations
