@@ -144,6 +144,13 @@ MUTANTS = [
         "True",
     ),
     Mutant(
+        "modules of a program's own folder",
+        "src/railgauge/node/__init__.py",
+        "    sys.path.sort(key=lambda folder: not folder.startswith(_LIBRARY))\n",
+        "    pass\n",
+        "tests/unit/node/test_python.py -k strangers_file",
+    ),
+    Mutant(
         "stressors outlive who keeps them",
         "src/railgauge/node/stressor.py",
         "            preexec_fn=lambda: _die_with_parent(signal.SIGKILL),\n",

@@ -16,6 +16,14 @@ LEAST_SHARES = HOME / "configs" / "least_shares.yaml"
 SOURCE = HOME / "src"
 
 
+def on_node(program: str) -> list[str]:
+    """The words that start `railgauge.node.<program>` on a node, which sees this checkout.
+
+    Without `site`: such a program needs nothing that is installed beside Python.
+    """
+    return ["env", f"PYTHONPATH={SOURCE}", "python3", "-S", "-m", f"railgauge.node.{program}"]
+
+
 def results_root() -> Path:
     """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of the checkout.
 

@@ -47,13 +47,13 @@ def in_lab(system: str) -> bool:
     return systems.is_of_lab(system) or rehearsal.scenario() is not None
 
 
-def enter_lab_mounts(system: str, argv: Sequence[str]) -> None:
-    """Start this program again with the mounts that the lab's machines see.
+def enter_lab_mounts(system: str) -> None:
+    """Let this process, and those it starts, see the mounts that the lab's machines see.
 
-    Does nothing where the lab is down or was entered already; EnvironmentProblem where it is the
-    cluster of another system, or the nodes would not see the results. It needs the same file
-    systems as the nodes, so that what is mounted there (a full results area, say) is what is met
-    here.
+    To be called while it has one thread, before anything looks for results. Does nothing where the
+    lab is down or was entered already; EnvironmentProblem where it is the cluster of another
+    system, or the nodes would not see the results. It needs the same file systems as the nodes, so
+    that what is mounted there (a full results area, say) is what is met here.
     """
     init = lab.first_process(paths.lab_folder())
     is_up = lab.system_in(paths.lab_folder())
@@ -71,9 +71,30 @@ def enter_lab_mounts(system: str, argv: Sequence[str]) -> None:
             f"the lab's nodes do not see the results root {results}",
             next_step=f"railgauge lab down; RAILGAUGE_RESULTS={results} railgauge lab up",
         )
+    folder = Path.cwd()
+    try:
+        _enter_mounts(init.pid)
+        os.chdir(folder)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"the lab's mounts cannot be entered: {error}",
+            next_step="railgauge lab status; as root",
+        ) from None
     os.environ[MOUNTS_VARIABLE] = str(init.pid)
-    mounts = f"--mount=/proc/{init.pid}/ns/mnt"
-    os.execvp("nsenter", ["nsenter", mounts, f"--wdns={Path.cwd()}", *argv])
+
+
+def _enter_mounts(pid: int) -> None:
+    """setns(2) into the mounts of process `pid`; OSError where the kernel refuses, as it does for a
+    process with several threads. Python has it since 3.12.
+    """
+    new_mounts = 0x00020000  # CLONE_NEWNS
+    namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if ctypes.CDLL(None, use_errno=True).setns(namespace, new_mounts):
+            number = ctypes.get_errno()
+            raise OSError(number, f"setns: {os.strerror(number)}")
+    finally:
+        os.close(namespace)
 
 
 def _system_in(arguments: Sequence[str]) -> str | None:
@@ -121,7 +142,7 @@ def _prepare(system: str) -> None:
         raise EnvironmentProblem(
             f"{rehearsal.VARIABLE} is set", next_step=f"railgauge rehearse {system}"
         )
-    enter_lab_mounts(system, [sys.executable, "-m", "railgauge.acceptance.session", *sys.argv[1:]])
+    enter_lab_mounts(system)
     if ":" not in os.environ["RFM_SYSTEM"]:
         # One measurement at a time, also of different partitions: they share one machine.
         sys.argv.insert(1, "--exec-policy=serial")

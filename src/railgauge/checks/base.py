@@ -556,13 +556,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         }
         orders = Path(self.stagedir, f"{program}.json")
         orders.write_text(json.dumps(job_orders, indent=2), encoding="utf-8")
-        # The nodes see this checkout at the same place, and need nothing else of it.
-        source = shlex.quote(str(paths.SOURCE))
-        self.executable = "env"
-        self.executable_opts = [
-            *(f"PYTHONPATH={source}", "python3", "-m", f"railgauge.node.{program}"),
-            orders.name,
-        ]
+        words = paths.on_node(program)
+        self.executable, *self.executable_opts = [*map(shlex.quote, words), orders.name]
 
     def exit_line(self, role: str) -> ExitLine | None:
         """The exit line that `role` left when its tool had ended; None where it left none."""

@@ -162,15 +162,14 @@ class LaunchCheck(SweepCheck):
             places += [{"name": place.place, "nodes": list(place.nodes)} for place in members]
             numbers = list(range(first, len(places)))
             in_rounds.append({"places": numbers, "order": known[text]})
-        # Its words are given to the launcher as they are, by no shell.
-        source = f"PYTHONPATH={paths.SOURCE}"
         return {
             "tool": self.tool_name,
             "nodes": list(self.pinned_nodes),
             "ranks_per_node": self.ranks_per_node,
             "deadline_s": round(self._deadline_s(self._rounds), 1),
             "launcher": {"kind": self.job.launcher.registered_name, "argv": self._launcher()},
-            "program": ["env", source, "python3", "-m", "railgauge.node.ranks"],
+            # Given to the launcher word by word, by no shell.
+            "program": paths.on_node("ranks"),
             "rounds": in_rounds,
             "places": places,
             "orders": orders,

@@ -214,11 +214,8 @@ class SweepCheck(StrictCheck):
             queue.session.may_shrink.add(self.job.name)
         # The driver starts what runs on the nodes itself.
         self.job.launcher = getlauncher("local")()
-        source = shlex.quote(str(paths.SOURCE))
-        self.executable = "env"
-        # Without `site`: a sweep's programs need nothing that is installed beside Python.
-        python = (f"PYTHONPATH={source}", "python3", "-S")
-        self.executable_opts = [*python, "-m", f"railgauge.node.{self.driver}", ORDERS]
+        words = paths.on_node(self.driver)
+        self.executable, *self.executable_opts = [*map(shlex.quote, words), ORDERS]
 
     @run_before("run")
     def count_before(self) -> None:

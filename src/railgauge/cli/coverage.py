@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -46,7 +45,7 @@ def coverage(
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
-        session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
+        session.enter_lab_mounts(chosen)
     from railgauge.acceptance import request
     from railgauge.campaign import folder
     from railgauge.gate import coverage as records

@@ -49,7 +49,7 @@ def enter(system: str | None) -> str:
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
-        session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
+        session.enter_lab_mounts(chosen)
     _say_store(chosen)
     return chosen
 

@@ -57,7 +57,7 @@ def patrol(
     chosen = systems.chosen(system)
     session.use(chosen)
     if session.in_lab(chosen):
-        session.enter_lab_mounts(chosen, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
+        session.enter_lab_mounts(chosen)
     from railgauge.cluster import store
     from railgauge.gate.lock import alone
     from railgauge.patrol import pace, run

@@ -59,10 +59,10 @@ class Shown:
 
 
 def enter(system: str, partition: str | None) -> None:
-    """Let this process work on `system`; for the lab with its mounts, from the start again."""
+    """Let this process work on `system`; for the lab with its mounts."""
     session.use(system, partition or "")
     if session.in_lab(system):
-        session.enter_lab_mounts(system, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
+        session.enter_lab_mounts(system)
 
 
 def choose(places: str | None, series: bool) -> None:

@@ -53,7 +53,7 @@ def check(name: str, with_jobs: bool, as_json: bool) -> NoReturn:
         session.use(name)
         named_by = name
         if with_jobs:
-            session.enter_lab_mounts(name, [sys.executable, "-m", "railgauge", *sys.argv[1:]])
+            session.enter_lab_mounts(name)
     host = socket.gethostname()
     lines = checking.check(name, client.output, host, named_by)
     if with_jobs and not checking.broken(lines):

@@ -103,7 +103,7 @@ def _words(access: Sequence[str], quick: bool) -> list[str]:
     """The job's further options, and what it runs."""
     return [
         *(slurm_jobs.comment(), "--overlap", "--input=none", *access),
-        *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.inventory"),
+        *paths.on_node("inventory"),
         *(["--quick"] if quick else []),
     ]
 

@@ -73,7 +73,8 @@ say at "starting python3"
 if ! command -v python3 >/dev/null; then
   say python-failed "python3: command not found"
 elif [[ -r $source/railgauge/node/site_look.py ]]; then
-  { problem=$(PYTHONPATH=$source python3 -m railgauge.node.site_look "$orders" 2>&1 >&3); } 3>&1 ||
+  look=(env "PYTHONPATH=$source" python3 -S -m railgauge.node.site_look "$orders")
+  { problem=$("${look[@]}" 2>&1 >&3); } 3>&1 ||
     say python-failed "$problem"
 else
   problem=$(python3 -c 'import ctypes, json, socket' 2>&1) || say python-failed "$problem"

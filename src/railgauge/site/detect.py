@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -86,7 +87,7 @@ def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Se
             ),
             *(f"--immediate={_QUEUE_S}", slurm_jobs.comment()),
             *(f"--partition={partition}", *options),
-            *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.detect"),
+            *paths.on_node("detect"),
             "--lines",
             *members[: _ASKED + 1],
             limit_s=3 * _QUEUE_S,
@@ -158,8 +159,8 @@ def documents(answer: str, partition: str) -> list[Document]:
     if not printed:
         raise EnvironmentProblem(
             f"--detect on partition {partition}: the job printed no inventory: {answer[:200]!r}",
-            next_step=f"srun --partition={partition} --nodes=1 env PYTHONPATH={paths.SOURCE} "
-            "python3 -m railgauge.node.detect, by hand",
+            next_step=f"srun --partition={partition} --nodes=1 "
+            f"{shlex.join(paths.on_node('detect'))}, by hand",
         )
     return sorted(printed, key=lambda document: natural(str(document["node"])))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -115,8 +116,27 @@ def test_the_lab_of_another_system_than_the_one_that_is_up_is_refused(is_up: Pat
 
 def test_no_jobs_of_a_system_go_to_the_lab_of_another(is_up: Path) -> None:
     with pytest.raises(EnvironmentProblem, match="is of system lab, not lab32") as caught:
-        session.enter_lab_mounts("lab32", ["true"])
+        session.enter_lab_mounts("lab32")
     assert caught.value.next_step == "railgauge lab down; railgauge lab up --system lab32"
+
+
+def test_mounts_that_cannot_be_entered_are_said(
+    is_up: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(is_up / "results"))
+    monkeypatch.delenv(session.MOUNTS_VARIABLE, raising=False)
+    (is_up / "run" / "shared").write_text(f"{is_up}\n")
+    over = threading.Event()
+    # The kernel refuses a process with several threads (setns(2), EINVAL).
+    other_thread = threading.Thread(target=over.wait)
+    other_thread.start()
+    try:
+        with pytest.raises(EnvironmentProblem, match="cannot be entered: .*Invalid argument"):
+            session.enter_lab_mounts("lab")
+    finally:
+        over.set()
+        other_thread.join()
+    assert session.MOUNTS_VARIABLE not in os.environ
 
 
 def test_the_lab_that_is_up_knows_its_system(is_up: Path) -> None:

@@ -51,6 +51,24 @@ def test_program_imports_the_standard_library_and_its_neighbours_only(program: P
     assert not others
 
 
+@pytest.mark.parametrize("program", ["agent", "conductor", "inventory", "ranks", "site_look"])
+def test_programs_take_no_strangers_file_for_a_module_of_python(
+    tmp_path: Path, program: str
+) -> None:
+    for name in ("json", "os", "signal", "socket", "subprocess"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a stranger')\n")
+    ended = subprocess.run(
+        [sys.executable, *paths.on_node(program)[3:]],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(paths.SOURCE)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "a stranger" not in ended.stderr
+
+
 def vermin(*files: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
