@@ -131,7 +131,7 @@ def test_mounts_that_cannot_be_entered_are_said(
     other_thread = threading.Thread(target=over.wait)
     other_thread.start()
     try:
-        with pytest.raises(EnvironmentProblem, match="cannot be entered: .*Invalid argument"):
+        with pytest.raises(EnvironmentProblem, match=r"cannot be entered: .*Invalid argument"):
             session.enter_lab_mounts("lab")
     finally:
         over.set()
