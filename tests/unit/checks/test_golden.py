@@ -155,7 +155,8 @@ def _written(stage: Path) -> str:
             orders = json.loads((stage / name).read_text(encoding="utf-8"))
             text += _sweep(orders) if name == _SWEEP else f"-- {name}\n{_flat(orders)}\n"
     # Quoted where this checkout's path asks for it.
-    text = text.replace(shlex.quote(str(paths.SOURCE)), str(paths.SOURCE))
+    for words in (f"PYTHONPATH={paths.SOURCE}", str(paths.SOURCE)):
+        text = text.replace(shlex.quote(words), words)
     return text.replace(str(stage), "$STAGE").replace(str(paths.HOME), "$HOME_OF_RAILGAUGE")
 
 
