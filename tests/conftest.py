@@ -1,10 +1,10 @@
 """How the tests are spread over the workers of pytest-xdist: `make test` runs five on two cores.
 
 A test of the lab waits for Slurm half of its time. So labs go on beside each other: each worker
-brings up a lab of its own, from one image. The emulated machines keep the two cores at work with
-the units and one file of the lab beside them; all else waits until they have ended. A file of tests
-stays on one worker, for what its fixtures measure once. Without xdist the tests use the lab of the
-checkout.
+brings up a lab of its own, from one image. The emulated machines are what takes longest, and go
+before all else; the units and two labs fill the cores beside them, the last worker waits until they
+have ended. A file of tests stays on one worker, for what its fixtures measure once. Without xdist
+the tests use the lab of the checkout.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             )
 
 
-#: Keeps one of the two CPUs at work: the machines are emulated.
+#: Keeps two thirds of a CPU at work, for longer than all else: the machines are emulated.
 EMULATED = "test_vm"
-#: The longest of the lab, which sits beside slow links, and needs a quarter of one.
-BESIDE = "test_before_after"
+#: So many workers have labs beside it.
+LABS_BESIDE = 2
 
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
 LONGEST = (
-    *(EMULATED, BESIDE, "test_accept", "test_gate", "test_leaves", "test_fooling"),
+    *(EMULATED, "test_before_after", "test_accept", "test_gate", "test_leaves", "test_fooling"),
     *("test_rehearsal", "test_sweep_ends", "test_slurm_trouble", "test_lab", "test_contention"),
     *("test_campaigns", "test_golden", "test_update", "test_rules", "test_nccl_tests"),
 )
@@ -98,18 +98,16 @@ with contextlib.suppress(ImportError):
     from xdist.scheduler import LoadFileScheduling
 
     class LabsBesideUnits(LoadFileScheduling):
-        """The second worker begins with the units, the others with the lab: at first one beside the
-        emulated machines, all of them once these have ended. Before, they would only take from each
-        other what they get.
+        """The second worker begins with the units, the others with the lab: two beside the emulated
+        machines, all of them once these have ended. Before, they would only take from each other
+        what they get.
         """
 
         def _assign_work_unit(self, node: Any) -> None:
             number = self.nodes.index(node)
             files = [file for file in self.workqueue if _is_of_lab(file) != (number == 1)]
-            if number >= 2 and self._emulates():
-                files = [file for file in files if Path(file).stem == BESIDE]
-                if not files:
-                    return
+            if number >= 2 + LABS_BESIDE and self._emulates():
+                return
             if files:
                 self.workqueue.move_to_end(min(files, key=_place), last=False)
             super()._assign_work_unit(node)

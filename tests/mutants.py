@@ -2978,7 +2978,7 @@ MUTANTS = [
     Mutant(
         "errors are never widened to the spread between places",
         "src/railgauge/verdict/contrast.py",
-        "        se = se * max(1.0, statistics.mad(special.ndtri(probability)))\n",
+        "        se = se * max(1.0, statistics.mad(scipy.special.ndtri(probability)))\n",
         "",
         "tests/unit/verdict/test_contrast.py -k moved_somewhat",
     ),

@@ -16,7 +16,7 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from scipy import special
+import scipy
 
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
@@ -116,7 +116,7 @@ def bounds(count: Count) -> tuple[float, float]:
     """
     alpha, tests = 1 - CONFIDENCE, count.tests
     lower = (
-        float(special.betaincinv(count.false, tests - count.false + 1, alpha))
+        float(scipy.special.betaincinv(count.false, tests - count.false + 1, alpha))
         if count.false
         else 0.0
     )
@@ -126,7 +126,7 @@ def bounds(count: Count) -> tuple[float, float]:
 def _upper(false_alarms: int, tests: int) -> float:
     if false_alarms >= tests:
         return 1.0
-    return float(special.betaincinv(false_alarms + 1, tests - false_alarms, CONFIDENCE))
+    return float(scipy.special.betaincinv(false_alarms + 1, tests - false_alarms, CONFIDENCE))
 
 
 def lacking(count: Count) -> int:

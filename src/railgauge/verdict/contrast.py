@@ -22,7 +22,7 @@ import math
 from typing import Literal
 
 import numpy as np
-from scipy import special
+import scipy
 
 from railgauge.node.carried import NORMAL
 from railgauge.verdict import statistics
@@ -95,7 +95,7 @@ class Shift:
     word: int
 
     def interval(self) -> tuple[float, float]:
-        half = float(special.stdtrit(self.df, (1 + CONFIDENCE) / 2)) * self.se
+        half = float(scipy.special.stdtrit(self.df, (1 + CONFIDENCE) / 2)) * self.se
         return self.change - half, self.change + half
 
 
@@ -122,7 +122,7 @@ class Contrast:
 
     def interval(self) -> Floats:
         """Of the change, 2 by links."""
-        half = special.stdtrit(self.df, (1 + CONFIDENCE) / 2) * self.se
+        half = scipy.special.stdtrit(self.df, (1 + CONFIDENCE) / 2) * self.se
         return np.stack([self.change - half, self.change + half])
 
 
@@ -300,8 +300,8 @@ def _errors(own: Floats, squares: Floats, df: Floats, runs: Ints) -> tuple[Float
             # A side of one run cannot show that it jumps: only the links among themselves can.
             scale, tails = _spread(own / se, 1.0)
             return se * max(1.0, scale), np.minimum(total, tails)
-        probability = np.clip(special.stdtr(total, own / se), 1e-15, 1 - 1e-15)
-        se = se * max(1.0, statistics.mad(special.ndtri(probability)))
+        probability = np.clip(scipy.special.stdtr(total, own / se), 1e-15, 1 - 1e-15)
+        se = se * max(1.0, statistics.mad(scipy.special.ndtri(probability)))
     return se, total
 
 
@@ -318,9 +318,9 @@ def _spread(values: Floats, least: float) -> tuple[float, float]:
     middle, low, high = np.quantile(values, [0.5, tail, 1 - tail])
     ratio = min(middle - low, high - middle) / quarter
     choices = np.append(np.geomspace(0.5, 100, 200), np.inf)
-    ratios = special.stdtrit(choices, 1 - tail) / special.stdtrit(choices, 0.75)
+    ratios = scipy.special.stdtrit(choices, 1 - tail) / scipy.special.stdtrit(choices, 0.75)
     df = min(float(choices[np.argmin(np.abs(ratios - ratio))]), values.size - 1.0)
-    return quarter / float(special.stdtrit(df, 0.75)), df
+    return quarter / float(scipy.special.stdtrit(df, 0.75)), df
 
 
 def _shift_of_runs(of: _Class, after: Bools) -> float:
@@ -395,7 +395,7 @@ def _runs_needed(change: Floats, se: Floats, runs: Ints, margin: Floats) -> Ints
     with the square root of 1/n + 1/n' runs.
     """
     distance = np.abs(np.abs(change) - margin)
-    z = float(special.ndtri(1 - EQUIVALENCE))
+    z = float(scipy.special.ndtri(1 - EQUIVALENCE))
     with np.errstate(divide="ignore"):
         wanted = (distance / (z * se)) ** 2 * (1 / runs).sum(axis=0)
     low, high = np.zeros(change.size, dtype=np.int64), np.full(change.size, MOST_RUNS)

@@ -20,8 +20,8 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from railgauge.node.carried import NORMAL
 
@@ -51,8 +51,8 @@ def trigamma_inverse(y: Floats) -> Floats:
     y = np.asarray(y, dtype=float)
     x = 0.5 + 1 / y
     for _ in range(50):
-        value = special.polygamma(1, x)
-        step = value * (1 - value / y) / special.polygamma(2, x)
+        value = scipy.special.polygamma(1, x)
+        step = value * (1 - value / y) / scipy.special.polygamma(2, x)
         x = x + step
         if np.max(-step / x, initial=0.0) < 1e-10:
             break
@@ -71,15 +71,15 @@ def fit_prior(variance: Floats, df: Floats) -> Prior:
     # As in limma: a variance of next to 0 among others that are not is a matter of digits.
     s2 = np.maximum(variance[usable], 1e-5 * np.median(variance[usable]))
     half = df[usable] / 2
-    e = np.log(np.maximum(s2, LEAST_SD**2)) - special.digamma(half) + np.log(half)
+    e = np.log(np.maximum(s2, LEAST_SD**2)) - scipy.special.digamma(half) + np.log(half)
     if e.size < 2:
         return Prior(0.0, float(s2[0]))
-    excess = float(np.var(e, ddof=1) - np.mean(special.polygamma(1, half)))
+    excess = float(np.var(e, ddof=1) - np.mean(scipy.special.polygamma(1, half)))
     mean = float(np.mean(e))
     if excess <= 0:
         return Prior(np.inf, float(np.exp(mean)))
     d0 = 2 * float(trigamma_inverse(np.array([excess]))[0])
-    return Prior(d0, float(np.exp(mean + special.digamma(d0 / 2) - np.log(d0 / 2))))
+    return Prior(d0, float(np.exp(mean + scipy.special.digamma(d0 / 2) - np.log(d0 / 2))))
 
 
 def moderate(variance: Floats, df: Floats, prior: Prior) -> tuple[Floats, Floats]:
@@ -108,7 +108,7 @@ def treat(delta: Floats, se: Floats, df: Floats, margin: float | Floats) -> Floa
     size = np.abs(delta)
     with np.errstate(divide="ignore", invalid="ignore"):
         near, far = (size - margin) / se, (size + margin) / se
-    p = special.stdtr(df, -near) + special.stdtr(df, -far)
+    p = scipy.special.stdtr(df, -near) + scipy.special.stdtr(df, -far)
     bounded: Floats = np.where(df > 0, np.minimum(p, 1.0), np.nan)
     return bounded
 
@@ -116,7 +116,7 @@ def treat(delta: Floats, se: Floats, df: Floats, margin: float | Floats) -> Floa
 def equivalence(delta: Floats, se: Floats, df: Floats, margin: float | Floats) -> Floats:
     """p of "the change is at least `margin`": the larger of two one-sided tests (Schuirmann)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = special.stdtr(df, -(margin - np.abs(delta)) / se)
+        p = scipy.special.stdtr(df, -(margin - np.abs(delta)) / se)
     known: Floats = np.where(df > 0, p, np.nan)
     return known
 

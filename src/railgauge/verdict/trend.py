@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from scipy import special
+import scipy
 
 from railgauge.campaign.folder import Campaign
 from railgauge.verdict import before_after
@@ -74,7 +74,7 @@ def mann_kendall(values: Floats) -> tuple[Floats, Floats]:
     variance = n * (n - 1) * (2 * n + 5) / 18
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(s == 0, 0, np.abs(s) - 1) / np.sqrt(variance)
-    p = np.where(n >= LEAST_CAMPAIGNS, 2 * special.ndtr(-z), np.nan)
+    p = np.where(n >= LEAST_CAMPAIGNS, 2 * scipy.special.ndtr(-z), np.nan)
     slope = np.full(values.shape[0], np.nan)
     enough = n >= 2
     slope[enough] = np.nanmedian(rise[enough] / (second - first), axis=1)

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from scipy import special
+import scipy
 
 from railgauge.model.uplinks import leaf_of
 from railgauge.node import retest
@@ -306,7 +306,7 @@ class _Judge:
         own_crossed = len(crossed) if any(stand.good for stand in stands) else 0
         low = max(self.at_times[leaf] - own_crossed, 0)
         good = max(self.evidence.across[leaf].all - own_results - low, 1)
-        of_rate = special.betaln(low + 1 + len(crossed), good + 1) - special.betaln(
+        of_rate = scipy.special.betaln(low + 1 + len(crossed), good + 1) - scipy.special.betaln(
             low + 1, good + 1
         )
         chance = math.comb(own_results, len(crossed)) * math.exp(of_rate)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from typing import Literal, NamedTuple
 
-from scipy import special
+import scipy
 
 from railgauge.model.uplinks import leaf_of, spine_of
 from railgauge.verdict.locating import scoring
@@ -119,7 +119,7 @@ def _slow_ways(
     others_low = evidence.across[leaf].low - len(flows)
     here = evidence.across[leaf].all - others_low
     share = len(flows) / here
-    ratio = len(flows) * math.log(share / rate) + special.xlog1py(here - len(flows), -share)
+    ratio = len(flows) * math.log(share / rate) + scipy.special.xlog1py(here - len(flows), -share)
     ratio -= (here - len(flows)) * math.log1p(-rate)
     left = set(flows)
     lows: dict[Way, set[Low]] = {}
@@ -215,7 +215,9 @@ def _more_than(count: float, here: float, others: float, elsewhere: float) -> fl
     if count <= 2 * expected:
         return 0.0
     share = here / (here + elsewhere + _BY_THEMSELVES)
-    chance = max(_LOOKS * float(special.betainc(count, others + 1, share)), sys.float_info.min)
+    chance = max(
+        _LOOKS * float(scipy.special.betainc(count, others + 1, share)), sys.float_info.min
+    )
     ratio = count * math.log(count / expected) - (count - expected)
     return max(0.0, min(ratio, -math.log(chance)))
 
@@ -314,5 +316,5 @@ def not_by_chance(share: float, flows: int, uplinks: int) -> bool:
     it took none where it carried less than half of what a flow did on average.
     """
     taken = math.floor(share * flows + 0.5)
-    of_one = special.bdtr(taken, flows, 1 / uplinks) if flows else 1.0
+    of_one = scipy.special.bdtr(taken, flows, 1 / uplinks) if flows else 1.0
     return bool(2 * uplinks * of_one < _BY_CHANCE)
