@@ -522,6 +522,22 @@ MUTANTS = [
         "tests/lab/test_site.py -k before_anything",
     ),
     Mutant(
+        "nodes of a job that Slurm did not name at first",
+        _GUARD,
+        "        if not job._nodelist or getattr(job, name, None) != reported:\n",
+        "        if getattr(job, name, None) != reported:\n",
+        "tests/unit/checks/test_guard.py::"
+        "test_slurm_is_asked_again_where_it_reports_other_nodes_or_named_none",
+    ),
+    Mutant(
+        "nodes of a job that Slurm names otherwise later",
+        _GUARD,
+        "        reported = (job.state, job._nodespec)\n",
+        "        reported = job.state\n",
+        "tests/unit/checks/test_guard.py::"
+        "test_slurm_is_asked_again_where_it_reports_other_nodes_or_named_none",
+    ),
+    Mutant(
         "a bare session begins there",
         _GUARD,
         "                refuse_unready_cluster(self, testcases)\n",

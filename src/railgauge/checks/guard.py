@@ -300,6 +300,22 @@ def with_preempted(original: Callable[[str | None], bool]) -> Callable[[str | No
     return completed
 
 
+def asked_once(original: property) -> property:
+    """Have Slurm name the nodes of a job that ended once for as long as it reports the same ones.
+    ReFrame starts a command for it with every line that it logs of the job: 19 of one case.
+    """
+    name = "_railgauge_nodes"
+
+    def nodelist(job: Any) -> Any:
+        reported = (job.state, job._nodespec)
+        if not job._nodelist or getattr(job, name, None) != reported:
+            job._nodelist = original.__get__(job)
+            setattr(job, name, reported)
+        return job._nodelist
+
+    return property(nodelist)
+
+
 def with_passed_places(original: Callable[[Any, Any], bool], question: str) -> Callable[..., bool]:
     """Let a case run with the places whose preconditions passed: one bad rail is no reason to leave
     out all others.
@@ -373,6 +389,7 @@ def install() -> None:
     policy.deps_succeeded = with_passed_places(policy.deps_succeeded, "succeeded")
     slurm_scheduler._run_strict = without_resized(slurm_scheduler._run_strict)
     slurm_scheduler.slurm_state_completed = with_preempted(slurm_scheduler.slurm_state_completed)
+    slurm_scheduler._SlurmJob.nodelist = asked_once(slurm_scheduler._SlurmJob.nodelist)
     SlurmJobScheduler.submit = noting_own_jobs(SlurmJobScheduler.submit)
     SlurmJobScheduler._cancel_if_blocked = blocked_only(SlurmJobScheduler._cancel_if_blocked)
     SlurmJobScheduler._cancel_if_pending_too_long = patient(
