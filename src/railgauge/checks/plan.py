@@ -159,7 +159,7 @@ def resume_plan(cases: Sequence[Any], runs: int = 1) -> list[Any]:
     before = record.read_plan(campaign / PLAN)
     if before is not None:
         refuse_another_plan(before, [planned_case(case, runs) for case in cases])
-        lacks = record.read(paths.session_folder() / REMAINING, Remaining)
+        lacks = record.read(paths.session_folder() / REMAINING, Remaining.model_validate_json)
         assert lacks is not None
         kept = to_run(cases, lacks.missing, lacks.failed)
     else:

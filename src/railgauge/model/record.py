@@ -345,11 +345,12 @@ _POSSIBLE = pydantic.TypeAdapter(Possible)
 _RATES = pydantic.TypeAdapter(Rates)
 
 
-def read(path: Path, kind: type[_Content] | pydantic.TypeAdapter[_Content]) -> _Content | None:
-    """The document at `path`, None where there is none; BrokenRecordError where it is damaged."""
-    adapter = kind if isinstance(kind, pydantic.TypeAdapter) else pydantic.TypeAdapter(kind)
+def read(path: Path, validate: Callable[[bytes], _Content]) -> _Content | None:
+    """What `validate` makes of the document at `path`, None where there is none; BrokenRecordError
+    where it is damaged.
+    """
     try:
-        return _valid(lambda: adapter.validate_json(path.read_bytes()), str(path))
+        return _valid(lambda: validate(path.read_bytes()), str(path))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -366,7 +367,7 @@ def _valid(make: Callable[[], _Content], where: str) -> _Content:
 
 
 def read_plan(path: Path) -> tuple[Planned, ...] | None:
-    return read(path, _PLAN)
+    return read(path, _PLAN.validate_json)
 
 
 def write_plan(path: Path, plan: Iterable[Planned]) -> None:
@@ -375,7 +376,7 @@ def write_plan(path: Path, plan: Iterable[Planned]) -> None:
 
 
 def read_list(path: Path) -> tuple[Listed, ...] | None:
-    return read(path, _LIST)
+    return read(path, _LIST.validate_json)
 
 
 def write_list(path: Path, cases: Iterable[Listed]) -> None:
@@ -383,7 +384,7 @@ def write_list(path: Path, cases: Iterable[Listed]) -> None:
 
 
 def read_standings(path: Path) -> dict[str, Standing] | None:
-    return read(path, _STANDINGS)
+    return read(path, _STANDINGS.validate_json)
 
 
 def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
@@ -391,16 +392,16 @@ def write_standings(path: Path, standings: Mapping[str, Standing]) -> None:
 
 
 def read_leaves(path: Path) -> KnownLeaves | None:
-    return read(path, _LEAVES)
+    return read(path, _LEAVES.validate_json)
 
 
 def read_switch_ports(path: Path) -> dict[str, dict[str, str]] | None:
-    return read(path, _SWITCH_PORTS)
+    return read(path, _SWITCH_PORTS.validate_json)
 
 
 def read_possible(path: Path) -> Possible | None:
-    return read(path, _POSSIBLE)
+    return read(path, _POSSIBLE.validate_json)
 
 
 def read_rates(path: Path) -> Rates | None:
-    return read(path, _RATES)
+    return read(path, _RATES.validate_json)

@@ -58,7 +58,7 @@ def read_attempts(
     """
     path = campaign.session_folder(session) / "report.json"
     try:
-        report = record.read(path, _Report)
+        report = record.read(path, _Report.model_validate_json)
     except BrokenRecordError:
         if campaign.ended_well(session):
             raise
@@ -131,7 +131,7 @@ def _ended(
     by_case: dict[Key, list[tuple[int, Attempt]]] = {}
     for path in sorted((folder / ENDED).glob("*.json")):
         try:
-            ended = record.read(path, Ended)
+            ended = record.read(path, Ended.model_validate_json)
         except BrokenRecordError:
             # Whose it is cannot be told: that case has not ended.
             continue

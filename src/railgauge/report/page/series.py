@@ -167,7 +167,7 @@ _LEAVES = pydantic.TypeAdapter(dict[str, dict[str, str]])
 def leaf_of(campaign: Campaign) -> Mapping[str, str]:
     """Node -> its leaf, of those for which it is known."""
     try:
-        kept = record.read(campaign.folder / LEAVES, _LEAVES) or {}
+        kept = record.read(campaign.folder / LEAVES, _LEAVES.validate_json) or {}
         return {
             node: leaf
             for leaves in kept.values()
