@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -1298,6 +1299,20 @@ def test_a_verdict_is_read_without_reframe() -> None:
     hidden = "import sys; sys.modules['reframe'] = None"
     program = f"{hidden}; import railgauge.verdict.rules, railgauge.report.text"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_an_accepted_campaign_does_not_wait_for_scipys_functions(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading them would be a third of what such a command takes to begin."""
+    program = (
+        "import sys, railgauge.acceptance.accept, railgauge.verdict.power, railgauge.gate.trust; "
+        "sys.exit('scipy.special' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    monkeypatch.setattr(scipy, "special", None)
+    verdict = recorded.decide()
+    assert verdict.decision == "accept" and "finds with 99%" in text.plain(verdict)
 
 
 def test_a_case_may_measure_several_places(recorded: Recorded) -> None:
