@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths, systems
+from railgauge.campaign.folder import ENDED
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.node import raw
@@ -68,11 +69,13 @@ def wait_for_running_job(lab: Lab, nodes: str) -> None:
         time.sleep(0.3)
 
 
-def wait_for_results(area: Path, cases: int) -> None:
-    """Until that many cases have been judged."""
+def wait_for_ended(area: Path, cases: int) -> None:
+    """Until that many cases have ended: what they measured counts from then on, and not once it was
+    written, which ReFrame must still have taken for good.
+    """
     deadline = time.monotonic() + PATIENCE_S
-    while len(list(area.glob("campaigns/*/stage/**/railgauge.jsonl"))) < cases:
-        assert time.monotonic() < deadline, "no case came to a result"
+    while len(list(area.glob(f"campaigns/*/{ENDED}/*.json"))) < cases:
+        assert time.monotonic() < deadline, "no case has ended"
         time.sleep(0.05)
 
 
@@ -312,7 +315,7 @@ def test_ctrl_c_leaves_a_marked_campaign_and_no_jobs(
     area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
     campaign = start(area, "--partition", "ns")
-    wait_for_results(area, 1)
+    wait_for_ended(area, 1)
     campaign.send_signal(signal.SIGINT)
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 2, output
