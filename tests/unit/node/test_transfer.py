@@ -99,7 +99,10 @@ identity = pathlib.Path(sys.argv[sys.argv.index("-i") + 1])
 assert identity.stat().st_mode & 0o777 == 0o600
 known = identity.with_name("known_hosts").read_text()
 assert known.startswith(f"[127.0.0.1]:{port} ssh-ed25519 ") and "{" not in known
-socket.create_connection(("127.0.0.1", port))
+server = socket.create_connection(("127.0.0.1", port))
+# It is the server that writes there: without one nothing arrives.
+if does == "server dies" and server.recv(1) == b"":
+    sys.exit("scp: Connection closed")
 move(source, remote + pathlib.Path(source).name)
 """,
     "ftpasswd": """\
