@@ -1,10 +1,10 @@
 """How the tests are spread over the workers of pytest-xdist: `make test` runs five on two cores.
 
 A test of the lab waits for Slurm half of its time. So labs go on beside each other: each worker
-brings up a lab of its own, from one image. The emulated machines are what takes longest, and go
-before all else; the units and two labs fill the cores beside them, the last worker waits until they
-have ended. A file of tests stays on one worker, for what its fixtures measure once. Without xdist
-the tests use the lab of the checkout.
+brings up a lab of its own, from one image. The emulated machines keep the two cores at work with
+the units and one file of the lab beside them, which measures most finely; then a second worker has
+labs beside them, and the last one once they have ended. A file of tests stays on one worker, for
+what its fixtures measure once. Without xdist the tests use the lab of the checkout.
 """
 
 from __future__ import annotations
@@ -74,12 +74,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 #: Keeps two thirds of a CPU at work, for longer than all else: the machines are emulated.
 EMULATED = "test_vm"
-#: So many workers have labs beside it.
-LABS_BESIDE = 2
+#: Tells 5 % of a slow link, and so is beside no other lab for as long as there is a choice: beside
+#: one more, and a busy core, a place of it was once out of line.
+FINEST = "test_before_after"
 
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
 LONGEST = (
-    *(EMULATED, "test_before_after", "test_accept", "test_gate", "test_leaves", "test_fooling"),
+    *(EMULATED, FINEST, "test_accept", "test_gate", "test_leaves", "test_fooling"),
     *("test_rehearsal", "test_sweep_ends", "test_slurm_trouble", "test_lab", "test_contention"),
     *("test_campaigns", "test_golden", "test_update", "test_rules", "test_nccl_tests"),
 )
@@ -98,32 +99,33 @@ with contextlib.suppress(ImportError):
     from xdist.scheduler import LoadFileScheduling
 
     class LabsBesideUnits(LoadFileScheduling):
-        """The second worker begins with the units, the others with the lab: two beside the emulated
-        machines, all of them once these have ended. Before, they would only take from each other
-        what they get.
+        """The second worker begins with the units, the others with the lab: one beside the emulated
+        machines, two once the finest measurement has ended, all of them once the machines have.
+        Before, they would only take from each other what they get.
         """
 
         def _assign_work_unit(self, node: Any) -> None:
             number = self.nodes.index(node)
-            files = [file for file in self.workqueue if _is_of_lab(file) != (number == 1)]
-            if number >= 2 + LABS_BESIDE and self._emulates():
+            if (number >= 3 and self._goes_on(FINEST)) or (number >= 4 and self._goes_on(EMULATED)):
                 return
+            files = [file for file in self.workqueue if _is_of_lab(file) != (number == 1)]
             if files:
                 self.workqueue.move_to_end(min(files, key=_place), last=False)
             super()._assign_work_unit(node)
 
-        def _emulates(self) -> bool:
+        def _goes_on(self, name: str) -> bool:
+            """Whether that file of the lab has tests that have not ended."""
             units = [self.workqueue, *self.assigned_work.values()]
             return any(
-                Path(file).stem == EMULATED and _is_of_lab(file) and not all(tests.values())
+                Path(file).stem == name and _is_of_lab(file) and not all(tests.values())
                 for of_worker in units
                 for file, tests in of_worker.items()
             )
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-            emulated = self._emulates()
+            going_on = [name for name in (EMULATED, FINEST) if self._goes_on(name)]
             super().mark_test_complete(node, item_index, duration)
-            if emulated and not self._emulates():
+            if not all(map(self._goes_on, going_on)):
                 for waiting in self.nodes:
                     self._reschedule(waiting)
 

@@ -47,17 +47,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @contextlib.contextmanager
-def ahead(by: int) -> Iterator[None]:
-    """What is started meanwhile goes before the other workers' labs."""
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, own - by)
-    try:
-        yield
-    finally:
-        os.setpriority(os.PRIO_PROCESS, 0, own)
-
-
-@contextlib.contextmanager
 def own_lab() -> Iterator[None]:
     """A lab of its own for each worker of xdist, with the image of the checkout's."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")

@@ -20,7 +20,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.verdict import table
 
-from .conftest import PATIENCE_S, ahead, area_of, lab_beside, lab_command
+from .conftest import PATIENCE_S, area_of, lab_beside, lab_command
 from .test_accept import suspects, sweeps
 
 #: One leaf of the larger lab.
@@ -158,9 +158,14 @@ def eight(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[La
     with lab_beside(cluster, tmp_path_factory.mktemp("before") / "lab", "lab32") as lab:
         network = lab.spec.network.model_copy(update={"link_gbits": LINK_GBITS})
         lab.spec = lab.spec.model_copy(update={"network": network})
-        # What other labs take of the CPU for 0.1 s is 2 % of a run.
-        with ahead(10):
+        # All of the lab runs before the other workers' labs: what those take of the CPU for 0.1 s
+        # is 2 % of a run.
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, 0, own - 10)
+        try:
             lab.up(nodes=NODES)
+        finally:
+            os.setpriority(os.PRIO_PROCESS, 0, own)
         yield lab
 
 

@@ -24,7 +24,7 @@ from railgauge.node import raw
 from railgauge.node.sweep import FILE as ORDERS
 from railgauge.verdict import compare
 
-from .conftest import PATIENCE_S, Run, ahead, area_of, running, start_dead
+from .conftest import PATIENCE_S, Run, area_of, running, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_agents, wait_for_traffic
 from .test_contention import STRESSORS
 
@@ -36,13 +36,9 @@ PROBE = r"^RailProbe\b"
 
 @pytest.fixture(scope="module", autouse=True)
 def virtual_machines(cluster: Lab) -> Iterator[None]:
-    """The lab has them during this module only: emulated, they cost CPU time also when idle.
-
-    They take longest of all tests: what the others leave them would decide when the last one ends.
-    """
+    """The lab has them during this module only: emulated, they cost CPU time also when idle."""
     without = [node.name for node in cluster.in_use()]
-    with ahead(5):
-        cluster.up()
+    cluster.up()
     yield
     if len(without) < len(cluster.spec.all_nodes()):
         cluster.down()
