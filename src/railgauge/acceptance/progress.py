@@ -65,7 +65,7 @@ class RunningSweep:
         try:
             document = json.loads((self.path.parent / sweep.FILE).read_text(encoding="utf-8"))
             return len(document["places"]), len(document["rounds"])
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return 0, 0
 
     def update(self) -> None:

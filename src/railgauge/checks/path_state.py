@@ -71,7 +71,7 @@ def parse(text: str) -> dict[str, Any]:
     """The node's document; ParseError where it is not whole."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ParseError(0, f"no JSON document ({error})", "what path_state prints") from None
     if not isinstance(document, dict) or not isinstance(document.get("rails"), list):
         raise ParseError(0, "another document", "an object with rails")

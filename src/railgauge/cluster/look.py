@@ -325,7 +325,7 @@ def _take(node_look: NodeLook, about: str, value: str) -> None:
 def _take_from_python(node_look: NodeLook, about: str, value: str) -> None:
     try:
         content: Any = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if about == "clock":
         node_look.clock = float(content)

@@ -326,7 +326,7 @@ def read_record(path: Path) -> Record | None:
         return _valid(lambda: Record.model_validate({**case, "results": results}), str(path))
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if isinstance(error, BrokenRecordError):
             raise
         raise BrokenRecordError(f"{path}: {error}") from None

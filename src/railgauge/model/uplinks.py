@@ -68,7 +68,7 @@ def parse(text: str) -> list[Uplink]:
     """The uplinks of such a document; CountersUnread where it is none."""
     try:
         uplinks = _DOCUMENT.validate_python(json.loads(text)).uplinks
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         first = error.errors()[0] if isinstance(error, pydantic.ValidationError) else None
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
         raise CountersUnread(

@@ -102,7 +102,7 @@ def path_facts(peer: str, names: Sequence[str] = ()) -> dict[str, Any]:
         )
         route = json.loads(answer.stdout)[0]
         facts["device"], facts["address"] = route["dev"], route["prefsrc"]
-    except (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, LookupError, RecursionError, subprocess.SubprocessError) as error:
         facts["route_unknown"] = f"{type(error).__name__}: {error}"
         return facts
     mtu = read_sysfs(f"/sys/class/net/{facts['device']}/mtu")

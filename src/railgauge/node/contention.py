@@ -181,7 +181,7 @@ class _Stressors:
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             report: Facts = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._fail(f"said {line[:80].decode('utf-8', 'replace')!r}")
         if "refused" in report:
             self._fail(report["refused"])

@@ -202,7 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         manifest = json.loads(Path(options.manifest).read_text(encoding="utf-8"))
         report = verify(options.folder, manifest)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         print(f"file_set: {error}", file=sys.stderr)
         return 2
     with contextlib.suppress(BrokenPipeError):

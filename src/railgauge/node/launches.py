@@ -485,7 +485,7 @@ def _document(path: Path) -> Spec | None:
     """An exit line; None where it is not there, or not whole."""
     try:
         document = json.loads(_text(path))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) and "call" in document else None
 
@@ -503,7 +503,7 @@ def main() -> int:
     try:
         orders: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         writer = raw.Writer(raw.FILE)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         print(f"launches: {error}", file=sys.stderr)
         return 2
     began, why, code = time.monotonic(), "", 0

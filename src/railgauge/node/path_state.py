@@ -53,7 +53,7 @@ def root_qdiscs(text: str) -> dict[str, str]:
     try:
         entries = json.loads(text)
         return {entry["dev"]: entry["kind"] for entry in entries if entry.get("root")}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Unknown(f"tc -j qdisc show: not the JSON expected: {text[:80]!r}") from None
 
 
@@ -226,7 +226,7 @@ def state(spec: Facts, root: str = "/sys", proc: str = "/proc") -> Facts:
 def read_spec(text: str) -> Facts:
     try:
         spec = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unknown(f"orders: {error}") from None
     if not isinstance(spec, dict):
         raise Unknown(f"orders: found {type(spec).__name__}, expected an object")

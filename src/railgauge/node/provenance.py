@@ -201,7 +201,7 @@ def _cached(path: str, stamp: list[Any]) -> str | None:
             return None
         document = json.loads(_file(path).read_text(encoding="utf-8"))
         return str(document["package"]) if document["stamp"] == stamp else None
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 

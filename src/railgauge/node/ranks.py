@@ -71,7 +71,7 @@ def result_of(written: Path) -> Any | None:
         document = json.loads(written.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         # Broken off: its remains may hold the environment.
         document = {"broken": "not a whole JSON document"}
     return without_environment(document)

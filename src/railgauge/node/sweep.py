@@ -140,7 +140,7 @@ def read(path: str | Path) -> Sweep:
         return _sweep(document)
     except BadSweep as error:
         raise BadSweep(f"{path}: {error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadSweep(f"{path}: not a sweep: {type(error).__name__} {error}") from None
 
 
@@ -151,7 +151,7 @@ def names(path: str | Path) -> list[str]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         return [str(place["name"]) for place in document["places"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSweep(f"{path}: not a sweep: {type(error).__name__} {error}") from None
 
 

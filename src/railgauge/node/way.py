@@ -162,7 +162,7 @@ def _interface(name: str) -> Facts:
         address = next(a["local"] for entry in addresses for a in entry.get("addr_info", []))
     except rdma.Unknown as error:
         raise NoWay(str(error)) from None
-    except (ValueError, KeyError, StopIteration):
+    except (ValueError, KeyError, StopIteration, RecursionError):
         raise NoWay(f"{name} has no IPv4 address") from None
     if read_sysfs(f"/sys/class/net/{name}/operstate") == "down":
         raise NoWay(f"{name} is down")

@@ -106,7 +106,7 @@ class Opener:
         self._number += 1
         try:
             messages, end = _decode(text := listed.decode())
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Refused("a line that is no JSON") from None
         if end != len(text):
             raise Refused("a line with more than its JSON")
@@ -243,7 +243,7 @@ def document_of(line: bytes) -> Message:
     """A line of the handshake; Refused where it is no JSON object."""
     try:
         document = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refused("no JSON") from None
     if not isinstance(document, dict):
         raise Refused("no JSON object")

@@ -152,7 +152,7 @@ def documents(answer: str, partition: str) -> list[Document]:
     for text in parts.texts(answer).values():
         try:
             document = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(document, dict) and document.get("schema") == SCHEMA:
             printed.append(document)

@@ -62,6 +62,6 @@ def _files(prefix: Path) -> list[str]:
     """What Spack noted of its files; nothing where it noted nothing."""
     try:
         noted = json.loads((prefix / ".spack/install_manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []
     return list(noted)

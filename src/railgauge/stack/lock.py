@@ -62,7 +62,7 @@ def read(path: Path, written_by: str = "") -> Lock:
         raise ConfigurationError(
             f"{path}: no such file, expected Spack's lock", next_step=next_step
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(
             f"{path}: found no lock of Spack's: {type(error).__name__}: {error}",
             next_step=next_step,

@@ -96,7 +96,7 @@ def link(text: str) -> dict[str, Scalar]:
         trouble = output.get("Troubleshooting Info", {})
         if not isinstance(operation, dict):
             raise TypeError("Operational Info is no object")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unknown(f"mlxlink --json: not the JSON expected: {error!r}") from None
     names = {"Speed": "link_speed", "Width": "link_lanes", "FEC": "link_fec", "State": "link_state"}
     facts: dict[str, Scalar] = {}
@@ -150,7 +150,7 @@ def dcb_pfc(text: str) -> dict[str, Scalar]:
     """The priorities with PFC, of `dcb -j pfc show`."""
     try:
         states = json.loads(text)["prio_pfc"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unknown(f"dcb -j pfc show: not the JSON expected: {error!r}") from None
     # One for each priority, in order (iproute2, dcb/dcb_pfc.c).
     if not isinstance(states, list) or len(states) != 8 or set(map(type, states)) != {bool}:

@@ -336,7 +336,7 @@ def imex(text: str) -> dict[str, Scalar]:
         document: Any = json.loads(text)
         states = [node["status"] for node in document["nodes"].values()]
         domain = document["status"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unknown(f"nvidia-imex-ctl -N -j: not the JSON expected: {error!r}") from None
     if not all(isinstance(state, str) for state in (domain, *states)):
         raise Unknown("nvidia-imex-ctl -N -j: a status that is no text")

@@ -68,7 +68,7 @@ def cuda(text: str) -> str:
     """The toolkit's version, of /usr/local/cuda/version.json."""
     try:
         version = json.loads(text)["cuda"]["version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unknown(f"version.json: not the JSON expected: {error!r}") from None
     if not isinstance(version, str):
         raise Unknown(f"version.json: the version is {version!r}")
