@@ -1981,6 +1981,20 @@ MUTANTS = [
         f"{_GATE}/test_run.py",
     ),
     Mutant(
+        "a run that goes on records again who has returned since",
+        "src/railgauge/gate/run.py",
+        "    for node in [name for name in accepted if name not in run.recorded]:\n",
+        "    for node in accepted:\n",
+        f"{_GATE}/test_run.py -k adopted_since",
+    ),
+    Mutant(
+        "who is tested again by a run that goes on is not recorded anew",
+        "src/railgauge/gate/run.py",
+        "        run.recorded = [node for node in run.recorded if node in run.decided]\n",
+        "",
+        f"{_GATE}/test_run.py -k since_its_test",
+    ),
+    Mutant(
         "the untested nodes' reservation ends",
         "src/railgauge/gate/run.py",
         "reservations.reserve(run.untested, run.nodes)",

@@ -60,6 +60,8 @@ class Run:
     decided: dict[str, str] = dataclasses.field(default_factory=dict)
     #: nodes that were accepted before the run broke off, and are to be looked at before they return
     doubted: list[str] = dataclasses.field(default_factory=list)
+    #: accepted nodes whose inventory was recorded: somebody may have adopted them again since
+    recorded: list[str] = dataclasses.field(default_factory=list)
     #: partners that turned out to be at fault themselves
     bad_partners: list[str] = dataclasses.field(default_factory=list)
     #: nodes whose reservation was deleted in the middle: decided without a test

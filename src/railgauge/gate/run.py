@@ -168,6 +168,7 @@ def _doubt(run: Run) -> None:
         run.doubted += accepted
         for node in accepted:
             del run.decided[node]
+        run.recorded = [node for node in run.recorded if node in run.decided]
         run.save()
 
 
@@ -291,12 +292,15 @@ def resume(run: Run, command: list[str], say: Say) -> None:
 
 def record(run: Run, command: list[str], say: Say) -> None:
     """Record the accepted nodes before they return."""
-    for node in [name for name, why in run.decided.items() if not why]:
+    accepted = [name for name, why in run.decided.items() if not why]
+    for node in [name for name in accepted if name not in run.recorded]:
         known, tested = store.readable(run.system, node), testing.as_tested(run, node)
         if tested is None:
             run.decided[node] = "passed, but its campaign has no inventory of it"
-        elif known is None or known.by != tested[0]:
+            continue
+        if known is None or known.by != tested[0]:
             store.accept(run.system, tested[1], "run", tested[0])
+        run.recorded.append(node)
 
 
 def drain(run: Run, command: list[str], say: Say) -> None:

@@ -939,6 +939,24 @@ def test_an_accepted_node_that_left_the_description_is_decided(
     assert not nodes.reserved and "n1" not in nodes.open()
 
 
+def test_who_returned_and_was_adopted_since_is_not_recorded_again(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    # All is unreserved, and the journal does not say so yet.
+    nodes.at_each = lambda: None if nodes.reserved else killed()
+    with pytest.raises(Killed):
+        go(nodes)
+    nodes.at_each = lambda: None
+    assert "n1" in nodes.open() and journal.unended("lab") is not None
+    store.accept("lab", taken("n1", "6.14"), "adopt", "alice")
+    go(nodes)
+    record = store.accepted("lab", "n1")
+    assert record is not None
+    assert (record.by, record.fields["kernel/release"]) == ("alice", "6.14")
+
+
 def killed(*_: object, **__: object) -> None:
     raise Killed
 
