@@ -74,8 +74,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 #: Keeps two thirds of a CPU at work, for longer than all else: the machines are emulated.
 EMULATED = "test_vm"
-#: Tells 5 % of a slow link, and so is beside no other lab for as long as there is a choice: beside
-#: one more, and a busy core, a place of it was once out of line.
+#: Tells 5 % of a slow link, and so is beside no other lab for as long as there is a choice: its
+#: numbers vary more beside one.
 FINEST = "test_before_after"
 
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
