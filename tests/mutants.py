@@ -1983,8 +1983,8 @@ MUTANTS = [
     Mutant(
         "a run that goes on records again who has returned since",
         "src/railgauge/gate/run.py",
-        "    for node in [name for name in accepted if name not in run.recorded]:\n",
-        "    for node in accepted:\n",
+        "sorted(accepted.difference(run.recorded))",
+        "sorted(accepted)",
         f"{_GATE}/test_run.py -k adopted_since",
     ),
     Mutant(

@@ -292,8 +292,8 @@ def resume(run: Run, command: list[str], say: Say) -> None:
 
 def record(run: Run, command: list[str], say: Say) -> None:
     """Record the accepted nodes before they return."""
-    accepted = [name for name, why in run.decided.items() if not why]
-    for node in [name for name in accepted if name not in run.recorded]:
+    accepted = {name for name, why in run.decided.items() if not why}
+    for node in sorted(accepted.difference(run.recorded)):
         known, tested = store.readable(run.system, node), testing.as_tested(run, node)
         if tested is None:
             run.decided[node] = "passed, but its campaign has no inventory of it"

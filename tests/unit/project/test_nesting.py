@@ -20,7 +20,7 @@ from railgauge.site import detect
 from railgauge.stack import lock
 from railgauge.tools import ParseError
 
-FILES = sorted(paths.SOURCE.rglob("*.py"))
+FILES = [path for path in sorted(paths.SOURCE.rglob("*.py")) if "json" in path.read_text()]
 
 READERS = ("loads", "_decode")
 
