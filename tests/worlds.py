@@ -624,7 +624,7 @@ class World:
 Make = Callable[[random.Random], World]
 
 
-def _fabric(
+def cluster(
     chance: random.Random,
     nodes: int,
     per_leaf: int = 8,
@@ -671,7 +671,7 @@ def pairs_all(share: float) -> Make:
     """A share of pairs is slow in every round, every pair is measured once or twice."""
 
     def make(chance: random.Random) -> World:
-        world = _fabric(chance, chance.choice((8, 17, 32)))
+        world = cluster(chance, chance.choice((8, 17, 32)))
         _any_flow(chance, world)
         world.faults = [Pairs(share, chance.random() < 0.4, chance.randrange(2**60))]
         world.plan, world.by_repeat = "every pair", chance.random() < 0.5
@@ -686,7 +686,7 @@ def pairs_sparse(share: float) -> Make:
     """The same, measured in two rounds of neighbours and one to six of the planner."""
 
     def make(chance: random.Random) -> World:
-        world = _fabric(chance, chance.choice((8, 16, 17, 32, 64, 128, 256)))
+        world = cluster(chance, chance.choice((8, 16, 17, 32, 64, 128, 256)))
         _any_flow(chance, world)
         world.faults = [Pairs(share, chance.random() < 0.4, chance.randrange(2**60))]
         world.plan, world.rounds = "ring", 2 + chance.randint(1, 6)
@@ -698,11 +698,11 @@ def pairs_sparse(share: float) -> Make:
 
 def one_pair(chance: random.Random) -> World:
     """A pair that the first round of neighbours meets."""
-    world = _fabric(chance, chance.choice((8, 16, 32, 64)))
+    world = cluster(chance, chance.choice((8, 16, 32, 64)))
     _any_flow(chance, world)
     first = 2 * chance.randrange(len(world.ends) // 2)
     world.faults = [FewPairs({frozenset((first, first + 1)): _loss(chance)})]
-    world.plan, world.rounds = "ring", 8
+    world.plan, world.rounds = "ring", 12
     world.wanted = [("pair", {world.ends[first].node, world.ends[first + 1].node})]
     return world
 
@@ -751,7 +751,7 @@ def destination(
         seed = chance.randrange(1, 2**60) if by_leaf else 0
         size = chance.choice(nodes)
         routing = ByDestination(chance.choice((4, 8, 16)), seed)
-        world = _fabric(chance, size, 16 if size > 32 else 8, routing)
+        world = cluster(chance, size, 16 if size > 32 else 8, routing)
         world.known, world.routed = known, routed
         if not routed and chance.random() < 0.3:
             world.flow = chance.choice(("unknown", "both"))
@@ -770,7 +770,7 @@ def static_ecmp(links: int) -> Make:
 
     def make(chance: random.Random) -> World:
         routing = ByFlow(chance.choice((2, 4, 8, 16)), chance.randrange(2**60))
-        world = _fabric(chance, chance.choice((32, 64, 128)), 16, routing)
+        world = cluster(chance, chance.choice((32, 64, 128)), 16, routing)
         if chance.random() < 0.4:
             _any_flow(chance, world)
         _two_plans(chance, world)
@@ -785,7 +785,7 @@ def rehashed(both: bool, share: float = 1.0) -> Make:
     """Another spine in every run; one slow link, one way or both."""
 
     def make(chance: random.Random) -> World:
-        world = _fabric(chance, chance.choice((32, 64, 128)), 16, ByRun(chance.choice((2, 4, 8))))
+        world = cluster(chance, chance.choice((32, 64, 128)), 16, ByRun(chance.choice((2, 4, 8))))
         if chance.random() < 0.4:
             _any_flow(chance, world)
         _two_plans(chance, world)
@@ -798,7 +798,7 @@ def rehashed(both: bool, share: float = 1.0) -> Make:
 
 def lossy_spine(chance: random.Random) -> World:
     """All links of one spine, with another one in every run: a share of all runs is slow."""
-    world = _fabric(chance, chance.choice((32, 64, 128)), 16, ByRun(chance.choice((4, 8, 16))))
+    world = cluster(chance, chance.choice((32, 64, 128)), 16, ByRun(chance.choice((4, 8, 16))))
     _any_flow(chance, world)
     _two_plans(chance, world)
     spine, loss = chance.randrange(world.routing.spines), _loss(chance)
@@ -813,7 +813,7 @@ def lossy_spine(chance: random.Random) -> World:
 
 
 def _adaptive(chance: random.Random, sizes: Sequence[int], rounds: int) -> World:
-    world = _fabric(chance, chance.choice(sizes))
+    world = cluster(chance, chance.choice(sizes))
     _any_flow(chance, world)
     world.rounds = rounds
     return world
@@ -845,7 +845,7 @@ def link_at_times(chance: random.Random) -> World:
     """A link of any kind of routes is bad in 20 or 50 % of the runs that take it."""
     spines, seed = chance.choice((2, 4, 8)), chance.randrange(1, 2**60)
     routing: Routing = chance.choice((ByDestination(spines), ByFlow(spines, seed), ByRun(spines)))
-    world = _fabric(chance, chance.choice((32, 64)), 16, routing)
+    world = cluster(chance, chance.choice((32, 64)), 16, routing)
     if chance.random() < 0.4:
         _any_flow(chance, world)
     _two_plans(chance, world)
@@ -857,7 +857,7 @@ def failing(share: float) -> Make:
     """Of all runs a share fails or halves by itself."""
 
     def make(chance: random.Random) -> World:
-        world = _fabric(chance, chance.choice((8, 17, 32, 64, 128)))
+        world = cluster(chance, chance.choice((8, 17, 32, 64, 128)))
         _any_flow(chance, world)
         _two_plans(chance, world)
         world.faults = [AtRandom(share, chance.choice((1.0, 0.5)))]
@@ -869,7 +869,7 @@ def failing(share: float) -> Make:
 
 def failing_rounds(chance: random.Random) -> World:
     """Runs fail or halve in some rounds only, up to half of them."""
-    world = _fabric(chance, chance.choice((16, 17, 32, 64)))
+    world = cluster(chance, chance.choice((16, 17, 32, 64)))
     _any_flow(chance, world)
     _two_plans(chance, world)
     rounds = frozenset(chance.sample(range(world.rounds), chance.randint(1, 3)))
@@ -954,7 +954,7 @@ def half_bad(chance: random.Random) -> World:
 
 def most_partners(chance: random.Random) -> World:
     """A node that is bad with 70 % of its partners, among 15 % of bad pairs: 17 nodes, twice."""
-    world = _fabric(chance, 17)
+    world = cluster(chance, 17)
     world.noise, world.known = "normal", False
     world.flow = chance.choice(("directed", "unknown"))
     world.plan, world.rounds = "every pair", 2 * world.rounds_a_pass
@@ -978,7 +978,7 @@ def most_partners(chance: random.Random) -> World:
 
 def _railed(chance: random.Random, rounds: int = 8) -> World:
     nodes, rails = chance.choice(((16, 4), (16, 8), (32, 8), (64, 4), (64, 8), (256, 4)))
-    world = _fabric(chance, nodes, 8, None, rails, chance.random() < 0.5)
+    world = cluster(chance, nodes, 8, None, rails, chance.random() < 0.5)
     _any_flow(chance, world)
     world.plan = chance.choice(("adaptive", "ring", "random"))
     world.rounds = rounds
@@ -1031,7 +1031,7 @@ def several(chance: random.Random) -> World:
     """A static fabric with bad pairs, a bad link, a bad node, and runs that fail by themselves."""
     spines, seed = chance.choice((4, 8)), chance.randrange(1, 2**60)
     routing = chance.choice((ByDestination(spines), ByFlow(spines, seed)))
-    world = _fabric(chance, chance.choice((17, 32, 64)), 8, routing)
+    world = cluster(chance, chance.choice((17, 32, 64)), 8, routing)
     _any_flow(chance, world)
     _two_plans(chance, world)
     share = chance.choice((0.01, 0.05, 0.1))
@@ -1046,7 +1046,7 @@ def several(chance: random.Random) -> World:
 
 def healthy(chance: random.Random) -> World:
     """Nobody is at fault."""
-    world = _fabric(chance, chance.choice((8, 17, 32, 64, 256)))
+    world = cluster(chance, chance.choice((8, 17, 32, 64, 256)))
     _any_flow(chance, world)
     _two_plans(chance, world)
     return world
@@ -1054,7 +1054,7 @@ def healthy(chance: random.Random) -> World:
 
 def one_node(chance: random.Random) -> World:
     """One bad node and nothing else."""
-    world = _fabric(chance, chance.choice((8, 17, 32, 64, 256)))
+    world = cluster(chance, chance.choice((8, 17, 32, 64, 256)))
     _any_flow(chance, world)
     _two_plans(chance, world)
     _add_bad(chance, world, 1.0)
@@ -1063,7 +1063,7 @@ def one_node(chance: random.Random) -> World:
 
 def large(chance: random.Random) -> World:
     """4,608 nodes with 8 rails, at 64 leaves: 1 to 32 rails have lost 30 %."""
-    world = _fabric(chance, 4608, 72, ByRun(16), 8)
+    world = cluster(chance, 4608, 72, ByRun(16), 8)
     world.rounds = 4
     places = chance.sample(range(len(world.ends)), chance.choice((1, 8, 32)))
     world.faults = [Ends(dict.fromkeys(places, 0.3))]
@@ -1123,7 +1123,7 @@ def _beside(faults: Callable[[random.Random], Sequence[Fault]], routing: Routing
     """64 nodes, one of them bad, and what else is bad there."""
 
     def make(chance: random.Random) -> World:
-        world = _fabric(chance, 64, 16, routing)
+        world = cluster(chance, 64, 16, routing)
         world.rounds = 30
         world.faults = [Ends({chance.randrange(64): chance.uniform(0.1, 0.6)})]
         world.want_ends()
