@@ -13,18 +13,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from scipy import special
 
 from tests import worlds
-from tests.worlds import LARGE, WORLDS, Outcome, World
+from tests.worlds import LARGE, NO_SCORE, WORLDS, Outcome, Score, World
 
 _COLUMNS = (
-    "world | n | named / confirmed at the end, % of the parts at fault | round 50 / 99 % "
-    "| innocent nodes or rails | other innocents | CPU s 50 / 100 %"
+    "world | n | nodes, rails: named / confirmed | pairs, links: named / confirmed "
+    "| all confirmed by round 50 / 99 % | innocent nodes or rails | other innocents "
+    "| CPU s 50 / 100 %"
 )
 
 
@@ -40,36 +40,44 @@ def upper(count: int, of: int) -> float:
     return 1.0 if count >= of else float(special.betaincinv(count + 1, of - count, 0.95))
 
 
+def score(scores: Iterable[Score]) -> str:
+    """Shares of the parts at fault, over all campaigns."""
+    wanted, named, confirmed = sum(scores, NO_SCORE)
+    return f"{named / wanted:.0%} / {confirmed / wanted:.0%} of {wanted}" if wanted else "-"
+
+
 def line(name: str, outcomes: Sequence[Outcome]) -> str:
-    wanted = sum(outcome.wanted for outcome in outcomes)
+    ends = score([outcome.of_ends for outcome in outcomes])
+    others = score([outcome.of_others for outcome in outcomes])
     found = [outcome.found for outcome in outcomes if outcome.wanted]
-    parts, rounds = "-", "-"
-    if wanted:
-        named = sum(outcome.named for outcome in outcomes) / wanted
-        confirmed = sum(outcome.confirmed for outcome in outcomes) / wanted
-        parts = f"{named:.0%} / {confirmed:.0%} of {wanted}"
-        rounds = f"{at(found, 0.5)} / {at(found, 0.99)}"
-    ends = sum(bool(outcome.ends) for outcome in outcomes)
-    others = sum(bool(outcome.others) for outcome in outcomes)
+    rounds = f"{at(found, 0.5)} / {at(found, 0.99)}" if found else "-"
+    innocent = sum(bool(outcome.ends) for outcome in outcomes)
+    as_well = sum(bool(outcome.others) for outcome in outcomes)
     seconds = sorted(outcome.seconds for outcome in outcomes)
     cpu = f"{seconds[len(seconds) // 2]:.2f} / {seconds[-1]:.2f}"
-    return f"{name} | {len(outcomes)} | {parts} | {rounds} | {ends} | {others} | {cpu}"
+    if cut := sum(outcome.cut for outcome in outcomes):
+        cpu += f", {cut} cut off"
+    return (
+        f"{name} | {len(outcomes)} | {ends} | {others} | {rounds} | {innocent} | {as_well} | {cpu}"
+    )
 
 
 def accused(name: str, outcomes: Iterable[Outcome], all_kinds: bool) -> Iterable[str]:
-    """A line for each campaign with an innocent node or rail, or any innocent."""
+    """A line for each campaign with an innocent node or rail, or any innocent, or cut off."""
     for outcome in outcomes:
+        if outcome.cut:
+            yield f"    {name}, seed {outcome.seed}: cut off"
         innocents = [*outcome.ends, *(outcome.others if all_kinds else ())]
         if innocents:
             shown = ", ".join(innocents[:8]) + (" ..." if len(innocents) > 8 else "")
             yield f"    {name}, seed {outcome.seed}: {shown}"
 
 
-def table(names: Sequence[str], count: int, base: int, all_kinds: bool) -> None:
+def table(names: Sequence[str], count: int, base: int, all_kinds: bool, limit: float) -> None:
     print(_COLUMNS)
     for name in names:
         outcomes = [
-            worlds.campaign(worlds.draw(name, seed), seed, time.process_time)
+            worlds.campaign(worlds.draw(name, seed), seed, limit=limit)
             for seed in range(base, base + count)
         ]
         print(line(name, outcomes), flush=True)
@@ -77,12 +85,12 @@ def table(names: Sequence[str], count: int, base: int, all_kinds: bool) -> None:
             print(words, flush=True)
 
 
-def of_mixture(count: int, base: int, all_kinds: bool) -> None:
+def of_mixture(count: int, base: int, all_kinds: bool, limit: float) -> None:
     """Campaigns of all kinds, and how many of them confirmed an innocent."""
     outcomes = []
     kinds: Counter[str] = Counter()
     for name, seed, world in worlds.mixture(count, base):
-        outcome = worlds.campaign(world, seed, time.process_time)
+        outcome = worlds.campaign(world, seed, limit=limit)
         outcomes.append(outcome)
         kinds[name] += bool(outcome.ends)
         for words in accused(name, [outcome], all_kinds):
@@ -177,7 +185,7 @@ def by_every_pair(world: World) -> Search:
 
 def by_rounds(world: World) -> Search:
     """The planner's rounds, until the bad node is confirmed."""
-    outcome = worlds.campaign(world, 0, time.process_time, stop=True)
+    outcome = worlds.campaign(world, 0, stop=True)
     named = set(world.bad_nodes) if outcome.found else set()
     wrong = {words.removeprefix("node ") for words in outcome.ends}
     return Search(named | wrong, outcome.measured, outcome.found or world.rounds)
@@ -226,6 +234,7 @@ def main() -> None:
     parser.add_argument("--mixture", type=int, default=0, metavar="N")
     parser.add_argument("--others", action="store_true")
     parser.add_argument("--all-innocents", action="store_true", help="show innocent pairs, links")
+    parser.add_argument("--limit", type=float, default=60, help="CPU s of a campaign; 0: none")
     parser.add_argument("--list", action="store_true", help="the names of the worlds")
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
@@ -234,9 +243,10 @@ def main() -> None:
     elif asked.others:
         beside(asked.campaigns, asked.seed_base)
     elif asked.mixture:
-        of_mixture(asked.mixture, asked.seed_base, asked.all_innocents)
+        of_mixture(asked.mixture, asked.seed_base, asked.all_innocents, asked.limit)
     else:
-        table(_asked(asked.names), asked.campaigns, asked.seed_base, asked.all_innocents)
+        names = _asked(asked.names)
+        table(names, asked.campaigns, asked.seed_base, asked.all_innocents, asked.limit)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,14 @@ spine and down to the receiver's leaf; within a leaf they pass no spine. Losses 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import math
 import random
+import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -1169,27 +1172,80 @@ def mixture(count: int, base: int = 0) -> Iterator[tuple[str, int, World]]:
 # ---- campaigns ----
 
 
+class Score(NamedTuple):
+    """Of the parts at fault of a kind: how many there are, are suspects, are confirmed."""
+
+    wanted: int
+    named: int
+    confirmed: int
+
+    def __add__(self, other: tuple[int, ...]) -> Score:  # type: ignore[override]
+        return Score(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+NO_SCORE = Score(0, 0, 0)
+
+
 @dataclasses.dataclass
 class Outcome:
-    """What a campaign has named. Of the parts at fault: how many there are, are suspects at the
-    end, are confirmed at the end. `found`: the first round, from 1, with all of them confirmed.
-    Innocents are those that were confirmed at any time. `seconds`: CPU of the locator.
+    """What a campaign has named at its end, of nodes and rails, and of pairs and links. `found`:
+    the first round, from 1, with all of them confirmed. Innocents are those that were confirmed at
+    any time. `seconds`: CPU of the locator, of all rounds.
     """
 
     seed: int
-    wanted: int = 0
-    named: int = 0
-    confirmed: int = 0
+    of_ends: Score = NO_SCORE
+    of_others: Score = NO_SCORE
     found: int | None = None
     measured: int = 0
     ends: list[str] = dataclasses.field(default_factory=list)
     others: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    #: it was cut off, as the locator took too long
+    cut: bool = False
+
+    @property
+    def wanted(self) -> int:
+        return self.of_ends.wanted + self.of_others.wanted
 
 
-def campaign(world: World, seed: int, clock: Callable[[], float], stop: bool = False) -> Outcome:
-    """Measure all rounds and judge after each; `stop` when all at fault are confirmed."""
-    outcome = Outcome(seed, wanted=len(world.wanted))
+class TooLong(Exception):
+    """The locator has had its time."""
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """TooLong after so many seconds of CPU; 0: no limit."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def campaign(world: World, seed: int, stop: bool = False, limit: float = 0) -> Outcome:
+    """Measure all rounds and judge after each; `stop` when all at fault are confirmed. `limit`:
+    seconds of CPU after which the campaign is cut off; 0: none.
+    """
+    outcome = Outcome(seed)
+    _take(outcome, world, [], -1)
+    began = time.process_time()
+    try:
+        with _at_most(limit):
+            _measure(world, outcome, stop)
+    except TooLong:
+        outcome.cut, outcome.seconds = True, time.process_time() - began
+    return outcome
+
+
+def _measure(world: World, outcome: Outcome, stop: bool) -> None:
+    clock = time.process_time
     judge = world.judge()
     for number in range(world.rounds):
         began = clock()
@@ -1206,8 +1262,7 @@ def campaign(world: World, seed: int, clock: Callable[[], float], stop: bool = F
             continue
         _take(outcome, world, suspects, number)
         if stop and outcome.found is not None:
-            break
-    return outcome
+            return
 
 
 def _take(outcome: Outcome, world: World, suspects: list[Named], number: int) -> None:
@@ -1215,9 +1270,13 @@ def _take(outcome: Outcome, world: World, suspects: list[Named], number: int) ->
     outcome.ends = list(dict.fromkeys([*outcome.ends, *ends]))
     outcome.others = list(dict.fromkeys([*outcome.others, *others]))
     confirmed = [suspect for suspect in suspects if suspect.confirmed]
-    outcome.named = sum(world.is_named(part, suspects) for part in world.wanted)
-    outcome.confirmed = sum(world.is_named(part, confirmed) for part in world.wanted)
-    if outcome.found is None and 0 < outcome.wanted == outcome.confirmed:
+    scores = {True: NO_SCORE, False: NO_SCORE}
+    for part in world.wanted:
+        one = 1, world.is_named(part, suspects), world.is_named(part, confirmed)
+        scores[part[0] in ("node", "rail")] += one
+    outcome.of_ends, outcome.of_others = scores[True], scores[False]
+    done = outcome.of_ends.confirmed + outcome.of_others.confirmed
+    if outcome.found is None and 0 < outcome.wanted == done:
         outcome.found = number + 1
 
 
