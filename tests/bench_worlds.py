@@ -24,7 +24,7 @@ from tests.worlds import LARGE, NO_SCORE, WORLDS, Outcome, Score, World
 _COLUMNS = (
     "world | n | nodes, rails: named / confirmed | pairs, links: named / confirmed "
     "| all confirmed by round 50 / 99 % | innocent nodes or rails | other innocents "
-    "| CPU s 50 / 100 %"
+    "| most idle ends | CPU s 50 / 100 %"
 )
 
 
@@ -57,9 +57,9 @@ def line(name: str, outcomes: Sequence[Outcome]) -> str:
     cpu = f"{seconds[len(seconds) // 2]:.2f} / {seconds[-1]:.2f}"
     if cut := sum(outcome.cut for outcome in outcomes):
         cpu += f", {cut} cut off"
-    return (
-        f"{name} | {len(outcomes)} | {ends} | {others} | {rounds} | {innocent} | {as_well} | {cpu}"
-    )
+    idle = max(outcome.idle for outcome in outcomes)
+    shares = f"{ends} | {others} | {rounds} | {innocent} | {as_well}"
+    return f"{name} | {len(outcomes)} | {shares} | {idle} | {cpu}"
 
 
 def accused(name: str, outcomes: Iterable[Outcome], all_kinds: bool) -> Iterable[str]:

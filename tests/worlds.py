@@ -480,6 +480,15 @@ class World:
 
     # ---- schedules ----
 
+    def idle(self, places: Sequence[Place]) -> int:
+        """How many ends have no partner; ValueError where one has two, or none of another node."""
+        busy = [end for place in places for end in place]
+        if len(set(busy)) < len(busy) or not self.index.keys() >= set(busy):
+            raise ValueError(f"an end twice, or an unknown one, in {places}")
+        if any(a.node == b.node for a, b in places):
+            raise ValueError(f"a node with itself in {places}")
+        return len(self.ends) - len(busy)
+
     @property
     def rounds_a_pass(self) -> int:
         """Rounds in which every two nodes meet once."""
@@ -1201,6 +1210,8 @@ class Outcome:
     ends: list[str] = dataclasses.field(default_factory=list)
     others: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    #: the most ends without a partner in a round
+    idle: int = 0
     #: it was cut off, as the locator took too long
     cut: bool = False
 
@@ -1251,6 +1262,7 @@ def _measure(world: World, outcome: Outcome, stop: bool) -> None:
         began = clock()
         places = world.places(number, judge)
         outcome.seconds += clock() - began
+        outcome.idle = max(outcome.idle, world.idle(places))
         results = world.measure(places, number)
         if outcome.found is None:
             outcome.measured += len(results)
