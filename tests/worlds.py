@@ -33,8 +33,8 @@ except ImportError:
     from railgauge.verdict import locating as _today
     from railgauge.verdict.locating import End
 
-#: (leaf, node that data are sent to) -> spine
-Routes = Mapping[tuple[str, str], str]
+#: (leaf, name of the receiver), or (leaf, name of the sender, name of the receiver) -> spine
+Routes = Mapping[tuple[str, ...], str]
 Place = tuple[End, End]
 
 
@@ -69,7 +69,8 @@ class Judge:
         self.added = False
         if _locating is not None:
             known = dict(leaves) if leaves is not None else None
-            self.evidence: Any = _locating.Evidence(known, directed, routes)
+            tables = _locating.Routes(routes) if routes else None
+            self.evidence: Any = _locating.Evidence(known, directed=directed, routes=tables)
         else:
             self.evidence = _today.Evidence(leaves, directed=directed)
 
@@ -94,7 +95,9 @@ class Judge:
         """The places that the planner wants next, sender first."""
         located = self._locate()
         if _locating is not None:
-            chosen = _locating.next_round(self.evidence, located, ends, number)
+            from railgauge.locating.plan import next_round
+
+            chosen = next_round(self.evidence, located, ends, number)
             return [(sender, receiver) for sender, receiver in chosen]
         from tests import rounds
 
@@ -414,19 +417,27 @@ class World:
         return {node: number for number, node in enumerate(self.nodes)}
 
     @functools.cached_property
-    def routes(self) -> dict[tuple[str, str], str]:
-        """Of every leaf to every node."""
+    def routes(self) -> Routes:
+        """Of every leaf to every end, or of every end to every other where the sender counts."""
+        spine, chance = self.routing.spine, self.chance
+        names = [end.name for end in self.ends]
+        leaves = [f"leaf{leaf}" for leaf in self.leaf]
+        if isinstance(self.routing, ByDestination):
+            return {
+                (f"leaf{leaf}", name): f"spine{spine(-1, receiver, leaf, chance)}"
+                for leaf in sorted(set(self.leaf))
+                for receiver, name in enumerate(names)
+            }
         return {
-            (f"leaf{leaf}", end.node): f"spine{self.routing.spine(-1, place, leaf, self.chance)}"
-            for leaf in sorted(set(self.leaf))
-            for place, end in enumerate(self.ends)
+            (leaves[a], names[a], names[b]): f"spine{spine(a, b, self.leaf[a], chance)}"
+            for a, b in itertools.permutations(range(len(names)), 2)
         }
 
     def judge(self) -> Judge:
         return Judge(
             self.leaves if self.known else None,
             self.flow == "directed",
-            self.routes if self.routed else None,
+            self.routes if self.known and self.routed else None,
         )
 
     # ---- measuring ----
@@ -777,13 +788,14 @@ def destination(
     return make
 
 
-def static_ecmp(links: int) -> Make:
+def static_ecmp(links: int, routed: bool = False) -> Make:
     """A hash of sender and receiver picks the spine, the same each time."""
 
     def make(chance: random.Random) -> World:
         routing = ByFlow(chance.choice((2, 4, 8, 16)), chance.randrange(2**60))
         world = cluster(chance, chance.choice((32, 64, 128)), 16, routing)
-        if chance.random() < 0.4:
+        world.routed = routed
+        if not routed and chance.random() < 0.4:
             _any_flow(chance, world)
         _two_plans(chance, world)
         _links(chance, world, links)
@@ -1099,6 +1111,7 @@ WORLDS: dict[str, Make] = {
     "destination routes, 512 nodes": destination((512,), rounds=(3, 6, 12)),
     "static ECMP, one link": static_ecmp(1),
     "static ECMP, two links": static_ecmp(2),
+    "static ECMP, one link, given": static_ecmp(1, routed=True),
     "re-hashed, a link one way": rehashed(False),
     "re-hashed, a link both ways": rehashed(True),
     "lossy spine": lossy_spine,
