@@ -95,7 +95,7 @@ class Judge:
         """The places that the planner wants next, sender first."""
         located = self._locate()
         if _locating is not None:
-            from railgauge.locating.plan import next_round
+            from railgauge.locating.plan import next_round  # type: ignore
 
             chosen = next_round(self.evidence, located, ends, number)
             return [(sender, receiver) for sender, receiver in chosen]
