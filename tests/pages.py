@@ -20,8 +20,8 @@ from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import by_itself
-from railgauge.verdict.locating import Suspect
-from railgauge.verdict.locating.suspects import Measure, Witness
+from railgauge.locating import Suspect
+from railgauge.locating.suspects import Measure, Witness
 from railgauge.verdict.rules import decide
 from tests.unit import measured, records
 

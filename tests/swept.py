@@ -1,27 +1,27 @@
 """What a sweep of pairs measures by itself, for simulations: the rounds of its schedule, and then
-those that `railgauge.node.retest` chooses, as the conductor adds them (`railgauge.node.rounds`).
+those that `railgauge.locating.plan` adds, as the conductor does (`railgauge.node.rounds`).
 
 Every node has one end: of several rails each has pairs, and rounds, of its own. A pair is bad that
 failed, or is slower than a partition's `peer_spread` allows beside the listed ones; and the
-evidence has the spread of a campaign's verdict (`railgauge.verdict.locating.campaign`).
+evidence has the spread of a campaign's verdict (`railgauge.verdict.location.campaign`).
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from railgauge.checks import pairing, schedule
 from railgauge.checks.cases import PairCase
+from railgauge.locating import End, Evidence, Result, plan
+from railgauge.locating.peers import GOOD
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
-from railgauge.node import carried, retest
+from railgauge.node import carried
 from railgauge.systems import Sweep
 from railgauge.systems.schema import Extras, Schedule
-from railgauge.verdict.locating import End, Evidence, Observation, scoring
 
-#: The results of the places of a round, in their order: the server's end first.
-Measure = Callable[[list[tuple[End, End]], int], Sequence[Observation]]
+#: The results of the pairs of a round, in their order: the sender's end first.
+Measure = Callable[[list[tuple[End, End]], int], Sequence[Result]]
 
 #: By default: what equal places differ by in one run, as a share, and what a pair lacks of its
 #: peers' rate to be measured again.
@@ -39,78 +39,41 @@ def sweep(
     leaves = Leaves({end.node: leaf for end, leaf in leaf_of.items()})
     settings = Sweep(schedule=name, **({} if most is None else {"locate_rounds": most}))
     cases = [PairCase("p", *pair) for pair in pairing.pairs(list(ends), leaves, settings)]
-    listed: list[Observation] = []
-    #: the number of a place of the list -> what is compared with it
-    within: list[object] = []
-    #: the same -> who was measured as like its places
-    added: dict[object, list[tuple[int, Observation]]] = {}
-    #: the same, of pairs that were measured while all else was quiet
-    quiet: dict[object, list[tuple[int, Observation]]] = {}
+    #: what is compared with each other -> the listed results, and those that were added
+    listed: dict[object, list[Result]] = {}
+    added: dict[object, list[Result]] = {}
     number = 0
-    #: the numbers of the places of each round
-    of_rounds: list[range] = []
     for members in schedule.rounds(cases, settings, leaves):
         of_round = [cases[place] for place in members]
-        within += [schedule.within(case, leaves) for case in of_round]
-        of_rounds.append(range(len(listed), len(listed) + len(of_round)))
-        listed += measure([(ends[case.server], ends[case.client]) for case in of_round], number)
+        results = measure([(ends[case.client], ends[case.server]) for case in of_round], number)
+        for case, result in zip(of_round, results, strict=True):
+            listed.setdefault(schedule.within(case, leaves), []).append(result)
         number += 1
-    for left in range(settings.locate_rounds, 0, -1):
-        met = [_met(listed, within, key, added.get(key, ())) for key in dict.fromkeys(within)]
-        again = retest.choose(met, list(ends), leaves.of_node)
-        kept = added
-        if not again:
-            kept = quiet
-            alone = [
-                one
-                for key in dict.fromkeys(within)
-                for one in _met(listed, within, key, quiet.get(key, ()))[within.count(key) :]
-            ]
-            pair = retest.quiet_pair(itertools.chain(*met), alone, list(ends), leaves.of_node, left)
-            again = [pair] if pair is not None else []
-        if not again:
+    for tried in range(1, settings.locate_rounds + 1):
+        conditions = [_good_or_not(listed[key], added.get(key, ()), leaf_of) for key in listed]
+        left = settings.locate_rounds - tried + 1
+        more = plan.added_round(conditions, list(ends.values()), tried, left)
+        if more is None:
             break
-        beside = []
-        if kept is added:
-            of = within[again[0].like]
-            of_round = max((r for r in of_rounds if any(within[n] == of for n in r)), key=len)
-            beside = _beside(again, listed, of_round, list(ends), leaves.of_node)
-        places = [(ends[one.server], ends[one.client]) for one in (*again, *beside)]
-        for one, observation in zip(again, measure(places, number), strict=False):
-            observation = observation._replace(quiet=kept is quiet)
-            kept.setdefault(within[one.like], []).append((one.like, observation))
+        key = list(listed)[more.condition]
+        added.setdefault(key, []).extend(
+            result._replace(quiet=more.quiet) for result in measure(list(more.pairs), number)
+        )
         number += 1
-    evidence = Evidence(leaf_of, SPREAD / scoring.GOOD, STANDS_OUT * SPREAD, directed=True)
-    more = itertools.chain(*added.values(), *quiet.values())
-    evidence.add([*listed, *(observation for _, observation in more)])
+    evidence = Evidence(leaf_of, SPREAD / GOOD, STANDS_OUT * SPREAD, directed=True)
+    for key in listed:
+        evidence.add([*listed[key], *added.get(key, ())])
     return evidence, number
 
 
-def _beside(
-    again: Sequence[retest.Again],
-    listed: Sequence[Observation],
-    of_round: Sequence[int],
-    there: Sequence[str],
-    leaves: Mapping[str, str],
-) -> list[retest.Again]:
-    """The pairs that keep the others busy, as `railgauge.node.rounds` chooses them."""
-    met = [
-        retest.Met(n, listed[n].a.node, listed[n].b.node, bool(listed[n].value)) for n in of_round
-    ]
-    well = {end.node for o in listed if o.value for end in (o.a, o.b)}
-    return retest.beside(again, met, lambda _: "", [n for n in there if n in well], leaves)
-
-
-def _met(
-    listed: Sequence[Observation],
-    within: Sequence[object],
-    key: object,
-    added: Sequence[tuple[int, Observation]],
-) -> list[retest.Met]:
-    """Who met whom under a condition, and whether that was good beside those of the list."""
-    first = [(like, o) for like, o in enumerate(listed) if within[like] == key]
-    bound = carried.bound([o.value for _, o in first], SLOWER)
-    return [
-        retest.Met(like, o.a.node, o.b.node, o.value is not None and o.value >= bound)
-        for like, o in (*first, *added)
-    ]
+def _good_or_not(
+    listed: Sequence[Result], added: Sequence[Result], leaf_of: Mapping[End, str]
+) -> Evidence:
+    """What the conductor knows: whether each pair is good beside those of the list."""
+    bound = carried.bound([result.value for result in listed], SLOWER)
+    evidence = Evidence(leaf_of, directed=True)
+    evidence.add(
+        result._replace(value=1.0 if result.value and result.value >= bound else None)
+        for result in (*listed, *added)
+    )
+    return evidence

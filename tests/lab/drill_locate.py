@@ -33,7 +33,7 @@ from railgauge.campaign.folder import load
 from railgauge.lab import faults, spec, vm
 from railgauge.lab.cluster import Lab
 from railgauge.verdict import compare, locate
-from railgauge.verdict.locating.campaign import read_leaves
+from railgauge.verdict.location.campaign import read_leaves
 
 from . import drills_links
 from .test_accept import sweeps

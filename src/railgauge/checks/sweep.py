@@ -322,11 +322,6 @@ class SweepCheck(StrictCheck):
         added = self._added.get(place.place)
         return added is not None and added.quiet
 
-    def is_beside(self, place: Case) -> bool:
-        """Whether it was added for the load that others had of it."""
-        added = self._added.get(place.place)
-        return added is not None and added.beside
-
     @functools.cached_property
     def _round_of(self) -> Mapping[str, int]:
         return {p.place: number for number, members in enumerate(self._rounds) for p in members}
@@ -375,7 +370,6 @@ class SweepCheck(StrictCheck):
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
             has_output = event is not None and event["outcome"] in ("done", "late")
-            has_output = has_output and not self.is_beside(place)
             is_news = has_output or (lost - known_lost and self._came_to_its_end)
             if self.like(place) and not is_news:
                 # It was not planned, and says nothing new.

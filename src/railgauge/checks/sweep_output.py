@@ -13,15 +13,13 @@ from railgauge.node import raw
 
 
 class AddedPlace(NamedTuple):
-    """A place that the conductor has added, and the name of the planned one that it is like;
-    whether all else was quiet meanwhile, to tell load from a fault; and whether it was `beside`
-    others for their load, so that nothing is judged by it.
+    """A place that the conductor has added, and the name of the planned one that it is like; and
+    whether all else was quiet meanwhile, to tell load from a fault.
     """
 
     place: PairCase
     like: str
     quiet: bool
-    beside: bool = False
 
 
 class SweepOutput(NamedTuple):
@@ -49,7 +47,7 @@ def _added_places(planned: Sequence[Case], added: Mapping[int, raw.Added]) -> di
     """The places that the conductor has added, by number; ValueError for an impossible one."""
     nodes = {node for place in planned for node in place.nodes}
     places = {}
-    for number, (name, like, server, client, quiet, beside) in added.items():
+    for number, (name, like, server, client, quiet) in added.items():
         original = planned[like] if 0 <= like < len(planned) else None
         if not isinstance(original, PairCase) or not {server, client} <= nodes or server == client:
             raise ValueError(f"place {number} is like {like}, with {server} and {client}")
@@ -57,7 +55,7 @@ def _added_places(planned: Sequence[Case], added: Mapping[int, raw.Added]) -> di
         place = dataclasses.replace(original, server=server, client=client, again=again)
         if place.place != name:
             raise ValueError(f"place {number} is named {name}, expected {place.place}")
-        places[number] = AddedPlace(place, original.place, quiet, beside)
+        places[number] = AddedPlace(place, original.place, quiet)
     return places
 
 

@@ -16,7 +16,7 @@ from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
 if TYPE_CHECKING:
-    from railgauge.verdict.locating import Evidence, Located
+    from railgauge.locating import Evidence, Located, Routes
 
 #: Exit codes: nobody, suspects, and input that cannot be read or does not tell.
 EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
@@ -58,22 +58,33 @@ class _Command(click.Command):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Events of the leaves' uplinks: columns leaf,spine,events.",
 )
+@click.option(
+    "--routes",
+    metavar="FILE.csv",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The spine that each leaf sends a destination's data to: columns leaf,destination,spine, "
+    "and source where it counts.",
+)
 def locate(
-    source: str, as_json: bool, nodes_files: Path | None, uplink_counters: Path | None
+    source: str,
+    as_json: bool,
+    nodes_files: Path | None,
+    uplink_counters: Path | None,
+    routes: Path | None,
 ) -> NoReturn:
     """Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.
 
     A campaign (an id, a path, or `latest`), a folder with an output of nccl-tests for each pair, or
     a CSV file with the columns a,b,value and, where they are known,
-    ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition. More is better. A row with ok 0 is a run
-    that failed.
+    ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition,direction. Data goes from a to b, unless
+    direction is b-a or both. More is better. A row with ok 0 is a run that failed.
 
     Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read, or there is no
-    suspect and of some nodes nothing tells whether they are good.
+    suspect and nothing shows whether some nodes are good.
     """
     from railgauge.report import located as report
 
-    located, lacking = _located(source, uplink_counters)
+    located, lacking = _located(source, uplink_counters, routes)
     if nodes_files is not None:
         _write(located, nodes_files)
     if as_json:
@@ -92,11 +103,13 @@ def _more(names: Sequence[str]) -> str:
     return f" and {len(names) - _NAMED} more files" if len(names) > _NAMED else ""
 
 
-def _located(source: str, uplink_counters: Path | None) -> tuple[Located, list[str]]:
-    """What follows from a source; and the files that lack a result, of those that should have one:
-    that end as those do which have.
+def _located(
+    source: str, uplink_counters: Path | None, routes_file: Path | None
+) -> tuple[Located, list[str]]:
+    """What follows from a source; and the files without a result, of those that end as others with
+    one do.
     """
-    from railgauge.verdict import locating
+    from railgauge import locating
 
     if not source:
         raise InputError(
@@ -106,6 +119,7 @@ def _located(source: str, uplink_counters: Path | None) -> tuple[Located, list[s
         )
     path = Path(source)
     uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
+    routes = _routes(routes_file) if routes_file is not None else None
     lacking: list[str] = []
     try:
         is_there, is_folder = path.exists(), path.is_dir()
@@ -117,8 +131,9 @@ def _located(source: str, uplink_counters: Path | None) -> tuple[Located, list[s
     elif is_folder and not (path / "campaign.json").exists():
         evidence, lacking = _of_logs(path)
     else:
-        return _of_campaign(str(path.absolute()) if is_folder else source, uplinks), []
-    evidence.uplink_events = uplinks
+        name = str(path.absolute()) if is_folder else source
+        return _of_campaign(name, uplinks, routes), []
+    evidence.uplink_events, evidence.routes = uplinks, routes
     return locating.locate(evidence), lacking
 
 
@@ -130,7 +145,7 @@ def _text(path: Path) -> str:
 
 
 def _of_table(path: Path) -> Evidence:
-    from railgauge.verdict.locating import table
+    from railgauge.verdict.location import table
 
     try:
         return table.read(_text(path))
@@ -146,8 +161,8 @@ _HELP = "railgauge locate --help"
 
 
 def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
-    from railgauge.verdict.locating import logs
-    from railgauge.verdict.locating.results import Missing
+    from railgauge.locating import Missing
+    from railgauge.verdict.location import logs
 
     texts, unread = {}, []
     utf16: RailgaugeError | None = None
@@ -168,9 +183,9 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
     runs = logs.runs_in(texts)
     evidence = logs.read(runs)
     evidence.missing += unread
-    if not evidence.observations and utf16 is not None:
+    if not evidence.results and utf16 is not None:
         raise InputError(utf16.message, next_step=utf16.next_step)
-    if not evidence.observations:
+    if not evidence.results:
         raise InputError(
             f"{folder}: {len(texts)} files, none an output of nccl-tests between two hosts, nor a "
             "campaign's campaign.json",
@@ -179,17 +194,17 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
     return evidence, logs.silent(runs, [missing.place for missing in unread])
 
 
-def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:
+def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -> Located:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
     from railgauge.verdict import ports
     from railgauge.verdict.compare import read
     from railgauge.verdict.locate import locate
-    from railgauge.verdict.locating.campaign import read_leaves
+    from railgauge.verdict.location.campaign import read_leaves
 
     try:
         campaign = campaigns.load(name)
-        located = locate(read(campaign), read_leaves(campaign), uplinks)
+        located = locate(read(campaign), read_leaves(campaign), uplinks, routes)
         named = ports.shown(campaign, located.suspects)
         return dataclasses.replace(located, suspects=tuple(named))
     except BrokenRecordError as error:
@@ -201,12 +216,21 @@ def _of_campaign(name: str, uplinks: Mapping[str, int]) -> Located:
 
 
 def _uplinks(path: Path) -> dict[str, int]:
-    from railgauge.verdict.locating import table
+    from railgauge.verdict.location import table
 
     try:
         return table.read_uplinks(_text(path))
     except (table.TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
+
+
+def _routes(path: Path) -> Routes:
+    from railgauge.verdict.location import table
+
+    try:
+        return table.read_routes(_text(path))
+    except (table.TableError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}", next_step="columns: leaf,destination,spine") from None
 
 
 def _write(located: Located, folder: Path) -> None:

@@ -7,15 +7,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from railgauge.locating.peers import NORMAL
 from railgauge.node.counters import RESENT
 from railgauge.node.rates import PERIOD_S
 
 #: Pairs that a round needs at least for one of them to be judged by the others.
 LEAST_PAIRS = 4
 
-#: The standard deviation of normal values over the median of their distances from the median (F. R.
-#: Hampel, J. Am. Stat. Assoc. 69, 1974).
-NORMAL = 1.4826
 #: Who is so many of these below the median is measured again: of 160 healthy pairs, one.
 DEVIATIONS = 2.5
 

@@ -142,9 +142,8 @@ class Side(NamedTuple):
 
 
 class Added(NamedTuple):
-    """A place that was added to the list, and the number of the listed one that it is like; whether
-    it is measured while all else is quiet, to tell load from a fault; and whether it is `beside`
-    others for their load, so that nothing is judged by it.
+    """A place that was added to the list, and the number of the listed one that it is like; and
+    whether it is measured while all else is quiet, to tell load from a fault.
     """
 
     name: str
@@ -152,7 +151,6 @@ class Added(NamedTuple):
     server: str
     client: str
     quiet: bool = False
-    beside: bool = False
 
 
 class Packed(Mapping[str, str]):
@@ -202,9 +200,9 @@ class Raw:
                 self.sides.pop(place, None)
         elif kind == "again":
             ends = str(event["server"]), str(event["client"])
-            quiet, beside = (event.get(name) is True for name in ("quiet", "beside"))
+            quiet = event.get("quiet") is True
             self.again[event["place"]] = Added(
-                str(event["name"]), int(event["like"]), *ends, quiet=quiet, beside=beside
+                str(event["name"]), int(event["like"]), *ends, quiet=quiet
             )
         elif kind == "place":
             self.places[event["place"]] = event

@@ -8,9 +8,9 @@ A place goes through these phases; the messages name the place's number, and a r
     of no place        {"do": "ask"} to an agent that says nothing for long, {"do": "here"} from it
     between its sides  {"do": "mail"}, relayed; {"do": "other_ended"} when one is over
 
-When all are over, pairs are measured again that tell who is at fault (retest.py): `prepare` then
-says `again`, which place of the list with which nodes. Last, where rounds are left, pairs of who is
-at fault, one a round: `quiet`.
+When all are over, further pairs are measured that show which node, pair or link is at fault
+(railgauge.locating.plan): `prepare` then says `again`, which place of the list with which nodes.
+Last, where rounds are left, pairs of a node at fault, one a round: `quiet`.
 
 Rounds are in lockstep: a round goes when the one before has ended. Its servers start while that
 still runs. Every phase has a limit, and a node that does not keep to one is lost: recorded by name,
@@ -22,14 +22,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import anew, carried, retest, wire
+from railgauge.locating import End, Evidence, Result, plan
+from railgauge.node import anew, carried, wire
 from railgauge.node.raw import Event
 from railgauge.node.sweep import Sweep
 
@@ -114,8 +114,6 @@ class Rounds:
         self._like: dict[int, int] = {}
         #: the places that are measured while all else is quiet, to tell load from a fault
         self._quiet: set[int] = set()
-        #: those that keep the others busy while some are measured again
-        self._beside: set[int] = set()
         #: condition -> how long good places took
         self._took: dict[int, list[float]] = {}
         self._enough = False
@@ -174,62 +172,56 @@ class Rounds:
                 self._stop(place, "not measured, as the time was over", ran_s, "refused")
 
     def _add_round(self, number: int) -> None:
-        """Add a round of pairs to measure again under one condition, if any tell more than is
-        known; else of one pair, if a quiet round tells load from a fault.
+        """Add a round of pairs under one condition where a suspect is not confirmed yet; else of
+        one pair, where a quiet round tells load from a fault.
         """
         conditions: dict[int, list[int]] = {}
-        for index in (n for n in self._good if n not in self._beside):
+        for index in self._good:
             conditions.setdefault(self._sweep.places[index].of, []).append(index)
-        there = [node for node in self._sweep.nodes if node not in self.lost]
-        met: list[list[retest.Met]] = []
-        #: what pairs have beside their ends -> what was measured of it, and while all was quiet
-        beside: dict[tuple[str, ...], tuple[list[retest.Met], list[retest.Met]]] = {}
-        for places in conditions.values():
-            both: tuple[list[retest.Met], list[retest.Met]] = ([], [])
-            for index, one in zip(places, self._met(places)):
-                both[index in self._quiet].append(one)
-            met.append(both[0])
-            loaded, quiet = beside.setdefault(self._labels(places[0]), ([], []))
-            loaded += both[0]
-            quiet += both[1]
-        retests = self._sweep.retests
-        chosen = retest.choose(met, there, retests.leaves)
-        is_quiet, left = not chosen, retests.rounds - number + 1
-        if is_quiet:
-            pairs = (retest.quiet_pair(*of, there, retests.leaves, left) for of in beside.values())
-            chosen = list(itertools.islice(filter(None, pairs), 1))
-        others = self._others(chosen) if chosen and not is_quiet else []
-        first, judged = len(self._sweep.places), len(chosen)
-        for index, again in enumerate([*chosen, *others], start=first):
-            place = self._sweep.again(index, again.like, again.server, again.client)
-            self._like[index] = again.like
-            name = ":".join((again.server, again.client, *self._labels(index)))
-            event = {"event": "again", "place": index, "name": f"{name}@{number}"}
-            if is_quiet:
+        places = list(conditions.values())
+        left = self._sweep.retests.rounds - number + 1
+        ends = [End(node) for node in self._sweep.nodes if node not in self.lost]
+        added = plan.added_round([*map(self._evidence, places)], ends, number, left)
+        if added is not None:
+            self._add(places[added.condition], added, number)
+
+    def _evidence(self, places: Sequence[int]) -> Evidence:
+        """What the results under a condition say so far: a place is good or not."""
+        leaves = {End(node): leaf for node, leaf in self._sweep.retests.leaves.items()}
+        evidence = Evidence(leaves, directed=True)
+        good = self._judged(places)
+        evidence.add(
+            Result(
+                End(self._ends(index)[1]),
+                End(self._ends(index)[0]),
+                1.0 if good[index] else None,
+                self._begun[index],
+                quiet=index in self._quiet,
+            )
+            for index in places
+            if good[index] is not None
+        )
+        return evidence
+
+    def _add(self, places: Sequence[int], added: plan.Added, number: int) -> None:
+        first = len(self._sweep.places)
+        for index, (sender, receiver) in enumerate(added.pairs, start=first):
+            like = self._like_of(places, sender.node, receiver.node)
+            place = self._sweep.again(index, like, receiver.node, sender.node)
+            self._like[index] = like
+            name = ":".join((receiver.node, sender.node, *self._labels(index)))
+            event = {"event": "again", "place": index, "name": f"{name}@{number}", "like": like}
+            if added.quiet:
                 self._quiet.add(index)
                 event["quiet"] = True
-            if index >= first + judged:
-                self._beside.add(index)
-                event["beside"] = True
-            self._write({**event, "like": again.like, **place.roles})
-        if chosen:
-            self._sweep.rounds.append(tuple(range(first, len(self._sweep.places))))
+            self._write({**event, **place.roles})
+        self._sweep.rounds.append(tuple(range(first, len(self._sweep.places))))
 
-    def _others(self, chosen: Sequence[retest.Again]) -> list[retest.Again]:
-        """The pairs that keep all else as busy as the listed rounds of this condition did."""
-        places, of = self._sweep.places, self._sweep.places[chosen[0].like].of
-        rounds = self._sweep.rounds[: self._listed]
-        of_round = max((r for r in rounds if any(places[n].of == of for n in r)), key=len)
-        well = {
-            n for index, good in self._good.items() if good for n in places[index].roles.values()
-        }
-        return retest.beside(
-            chosen,
-            [retest.Met(n, *self._ends(n), self._good.get(n)) for n in of_round],
-            lambda index: next(iter(self._labels(index)), ""),
-            [node for node in self._sweep.nodes if node in well and node not in self.lost],
-            self._sweep.retests.leaves,
-        )
+    def _like_of(self, places: Sequence[int], one: str, other: str) -> int:
+        """The listed place that a pair is measured as: that of the same nodes, else the first."""
+        listed = [index for index in places if index not in self._like]
+        same = (index for index in listed if set(self._ends(index)) == {one, other})
+        return next(same, listed[0])
 
     def _ends(self, index: int) -> tuple[str, str]:
         roles = self._sweep.places[index].roles
@@ -239,9 +231,9 @@ class Rounds:
         """What a place has beside its ends, as its name has it."""
         return tuple(self._sweep.places[index].name.split(":")[2:])
 
-    def _met(self, places: Sequence[int]) -> list[retest.Met]:
-        """Who met whom under a condition, and whether that was good: by what the places left, by
-        what is asked, by peers, which are all that were listed, and by what went there before.
+    def _judged(self, places: Sequence[int]) -> dict[int, bool | None]:
+        """Whether each place under a condition is good, None where nothing was measured: by what it
+        left, by what is asked, by its peers, which are the listed ones, and by an earlier campaign.
         """
         first = [index for index in places if index not in self._like]
         # What failed has a rate of its own kind, or none.
@@ -251,7 +243,7 @@ class Rounds:
         kept = {n: self._kept(n, rate) for n, rate in rates.items()}
         of_before = carried.bound_since([kept.get(n) for n in first], self._sweep.retests.change)
         usual = carried.most_resent([self._resent[n] for n in first if n in self._resent], 0)
-        met = []
+        judged = {}
         for index in places:
             place, rate, well = self._sweep.places[index], rates.get(index), self._good[index]
             if well and rate is not None:
@@ -263,10 +255,8 @@ class Rounds:
                 most = order.get("most_resent")
                 lossy = most is not None and self._resent.get(index, 0) > most + usual
                 well = well and not lossy
-            like = self._like.get(index, index)
-            alone = len(self._sweep.rounds[self._begun[index]]) == 1
-            met.append(retest.Met(like, *self._ends(index), well, alone))
-        return met
+            judged[index] = well
+        return judged
 
     def _kept(self, index: int, rate: float) -> float | None:
         """The rate at a place now, as a share of the rate between its nodes before."""

@@ -1,66 +1,64 @@
-"""Suspects in a terminal, with the results that convict and clear, and what would confirm them."""
+"""Suspects in a terminal, with the results against them, and what would confirm them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from railgauge import hostlist
-from railgauge.verdict.locating import Located, Suspect, not_excluded
-from railgauge.verdict.locating.suspects import Witness
+from railgauge.locating import Located, Suspect, not_excluded
+from railgauge.locating.suspects import Witness
 
-#: How many of the missing results are listed; the others are counted.
+#: How many of the missing results, and of pairs, are listed; the others are counted.
 _NAMED = 8
+
+_SAYS = {"convicts": "slow", "clears": "good", "counter": "counts errors"}
 
 
 def lines(located: Located) -> Iterator[str]:
-    """All of it, the most certain suspect first."""
+    """All of it: what is confirmed, suspected, cleared, and not measured."""
     for suspect in located.suspects:
         yield from _suspect(suspect)
+    if not located.suspects and not located.unjudged:
+        yield f"nobody: no suspect among {len(located.nodes)} nodes"
+    if located.passing_nodes and located.suspects:
+        yield f"cleared: {hostlist.fold(located.passing_nodes)}"
     if located.unjudged:
         why = "no reference, and too few results, its own or of others in the same condition"
         yield f"not judged: {hostlist.fold(located.unjudged)}: {why}"
-    elif not located.suspects:
-        yield f"nobody: no suspect among {len(located.nodes)} nodes"
-    yield from (f"accuses nobody: {why}" for why in located.alike)
+    yield from (f"no suspect: {why}" for why in located.alike)
     for missing in located.missing[:_NAMED]:
         where = "" if missing.round is None else f", round {missing.round}"
-        yield f"missing: {missing.place}{where}: {missing.why}"
+        yield f"not measured: {missing.place}{where}: {missing.why}"
     if len(located.missing) > _NAMED:
-        yield f"missing: {len(located.missing) - _NAMED} more"
-    watched = sorted(located.watched.items(), key=lambda item: (item[1], item[0].order))
-    for end, good in watched[:_NAMED]:
-        yield (
-            f"low and no suspect: {end.name}, good {good} times (so does "
-            f"{not_excluded(good):.0%} of what is at fault a fifth of the time)"
-            if good
-            else f"not known: {end.name} met suspects only"
-        )
-    if len(watched) > _NAMED:
-        yield f"low and no suspect: {len(watched) - _NAMED} more"
-    if located.nodes:
-        yield left_open(located.fewest)
+        yield f"not measured: {len(located.missing) - _NAMED} more"
+    for one, other in located.unrepeated[:_NAMED]:
+        yield f"not repeated: {one.name} with {other.name} was low, and good when measured again"
+    if len(located.unrepeated) > _NAMED:
+        yield f"not repeated: {len(located.unrepeated) - _NAMED} more pairs"
+    if located.nodes and (line := left_open(located.fewest)):
+        yield line
 
 
 def left_open(fewest: int | None) -> str:
     """What results cannot exclude, by the fewest good ones that an end has which is no suspect; ""
-    where that is not asked.
+    where that is not asked, or where there are none.
     """
-    if fewest is None:
+    if not fewest:
         return ""
     return (
-        f"not excluded: a fault that is there a fifth of the time, {not_excluded(fewest):.0%} by "
-        f"{fewest} good results, the fewest of any end"
+        f"An intermittent fault (there in 1 of 5 runs) would have been missed with probability "
+        f"{not_excluded(fewest):.0%} where there are only {fewest} good results."
     )
 
 
 def name(suspect: Suspect) -> str:
-    """As people look for it: a node by its name, `rail n2:mlx5_1`, `the way between n1 and n2`,
-    `rail 3` of which no leaf is known, `n2 under load`.
+    """As people look for it: a node by its name, `rail n2:mlx5_1`, `the path between n1 and n2`,
+    `rail 3` with a leaf that is not known, `n2 under load`.
     """
     if suspect.kind == "load":
         return f"{suspect.name} under load"
     if suspect.kind == "pair":
-        return f"the way between {' and '.join(suspect.nodes)}"
+        return f"the path between {' and '.join(suspect.nodes)}"
     if suspect.kind == "node" or suspect.name.startswith("rail "):
         return suspect.name
     return f"{suspect.kind} {suspect.name}"
@@ -79,7 +77,7 @@ def evidence(suspect: Suspect, most: int = 3) -> Iterator[str]:
         witnesses = [witness for witness in suspect.evidence if witness.says == says]
         yield from (_witness(witness) for witness in witnesses[:most])
         if len(witnesses) > most:
-            yield f"{says}: {len(witnesses) - most} more"
+            yield f"{_SAYS[says]}: {len(witnesses) - most} more"
     yield from (f"next: measure {measure.words}" for measure in suspect.confirm[:most])
 
 
@@ -90,10 +88,9 @@ def _ports(suspect: Suspect, most: int) -> Iterator[str]:
 
 
 def _suspect(suspect: Suspect) -> Iterator[str]:
-    state = "confirmed" if suspect.confirmed else "not confirmed"
-    yield f"{suspect.kind} {suspect.name}: {state}, score {suspect.score:.1f}"
-    if suspect.own_reason:
-        yield f"  {suspect.own_reason}"
+    state = "is at fault" if suspect.confirmed else "is suspected"
+    subject = f"node {suspect.name}" if suspect.kind == "node" else name(suspect)
+    yield f"{subject} {state}: {suspect.why}"
     yield from (f"  {line}" for line in _ports(suspect, len(suspect.ports)))
     yield from (f"  {_witness(witness)}" for witness in suspect.evidence)
     for measure in suspect.confirm:
@@ -103,11 +100,11 @@ def _suspect(suspect: Suspect) -> Iterator[str]:
 def _witness(witness: Witness) -> str:
     where = "" if witness.round is None else f", round {witness.round}"
     if witness.says == "counter":
-        return f"counts errors: {witness.a} with {witness.b}{where}"
+        return f"{_SAYS[witness.says]}: {witness.a} with {witness.b}{where}"
     if not witness.b:
-        return f"{witness.says}: {witness.a}{where}: no answer"
+        return f"{witness.a}{where}: no answer"
     value = "failed" if witness.value is None else f"{witness.value:.4g}"
     if witness.value is not None and witness.expected:
         share = witness.value / witness.expected - 1
         value += f", {share:+.0%} of {witness.expected:.4g}"
-    return f"{witness.says}: {witness.a} with {witness.b}{where}: {value}"
+    return f"{_SAYS[witness.says]}: {witness.a} to {witness.b}{where}: {value}"

@@ -14,13 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from railgauge import hostlist
+from railgauge.locating import Suspect
 from railgauge.model.references import Reference
 from railgauge.report import located, transfers
 from railgauge.report.numbers import bounds, by_condition, by_place, new_table, number
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import Finding, Verdict
 from railgauge.verdict.compare import Case
-from railgauge.verdict.locating import Suspect
 from railgauge.verdict.ratios import RatioRow
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from railgauge.campaign.folder import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
+from railgauge.locating import Suspect, suspected_nodes
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
 from railgauge.node.rdma import natural
 from railgauge.verdict.compare import Case, fingerprints, passed_nodes
-from railgauge.verdict.locating import Suspect, suspected_nodes
 from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds
 from railgauge.verdict.ratios import RatioRow

@@ -22,10 +22,10 @@ import polars as pl
 from railgauge import hostlist
 from railgauge.campaign.folder import Campaign
 from railgauge.errors import RailgaugeError
+from railgauge.locating.peers import NORMAL
 from railgauge.model.limits import TOLERANCE
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.model.references import Entry
-from railgauge.node.carried import NORMAL
 from railgauge.tools.common import version
 from railgauge.verdict.compare import Case
 from railgauge.verdict.outliers import outlying

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from railgauge.node.carried import NORMAL
+from railgauge.locating.peers import NORMAL
 from railgauge.verdict import statistics
 from railgauge.verdict.statistics import Bools, Floats, Ints
 

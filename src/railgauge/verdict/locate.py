@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from railgauge import hostlist
-from railgauge.node.rdma import natural
-from railgauge.verdict import locating, own
+from railgauge import hostlist, locating
+from railgauge.locating import Located, Result, Routes, Suspect
+from railgauge.locating.results import natural
+from railgauge.locating.suspects import CERTAIN, Measure, Witness
+from railgauge.verdict import own
 from railgauge.verdict.compare import Case, passed_nodes
-from railgauge.verdict.locating import Located, Observation, Suspect, campaign, scoring
-from railgauge.verdict.locating.campaign import Family, Leaves
-from railgauge.verdict.locating.suspects import Measure, Witness
+from railgauge.verdict.location import campaign
+from railgauge.verdict.location.campaign import Family, Leaves
 
 #: The least number of silent nodes that point at their leaf: of one its own fault is likelier.
 _SILENT_LEAF = 2
@@ -67,34 +68,36 @@ def name_suspects(
         campaign.kind_of(case) for case in cases if case.failed or id(case) in standing_out_ids
     }
     to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in kinds], known)
-    bad_by_family: list[tuple[list[Observation], int]] = []
+    bad_by_family: list[tuple[list[Result], int]] = []
     for family in campaign.families(to_judge, leaves or {}, tolerant=True):
         bad = _bad(family, standing_out_ids)
-        bad_ends = {(o.a.name, o.b.name) for o in bad}
+        bad_ends = {(r.sender.name, r.receiver.name) for r in bad}
         located = _locate_family(family)
         known += [suspect for suspect in located.suspects if _explains(suspect, bad_ends)]
         bad_by_family.append((bad, located.fewest))
     merged = _merged([*known, *_cuts(cases, known)])
     sure = {node for suspect in merged if suspect.confirmed for node in suspect.nodes}
     still_open = [
-        fewest
-        for bad, fewest in bad_by_family
-        if any(sure.isdisjoint((o.a.node, o.b.node)) for o in bad)
+        fewest for bad, fewest in bad_by_family if any(sure.isdisjoint(r.nodes) for r in bad)
     ]
     return Named(tuple(merged), min(still_open, default=None))
 
 
 def locate(
-    cases: Sequence[Case], leaves: Leaves | None = None, uplinks: Mapping[str, int] | None = None
+    cases: Sequence[Case],
+    leaves: Leaves | None = None,
+    uplinks: Mapping[str, int] | None = None,
+    routes: Routes | None = None,
 ) -> Located:
     """All suspects of a campaign, also those that explain no failure. `uplinks` are events of the
-    uplinks' own counters, by `leaf2:spine1`.
+    uplinks' own counters, by `leaf2:spine1`; `routes` the spines that data takes.
     """
     by_themselves = _by_themselves(cases, leaves or {})
     known = [*by_themselves, *_alone(cases, by_themselves)]
     families = campaign.families(_to_judge(cases, known), leaves or {})
     for family in families:
         family.evidence.uplink_events.update(uplinks or {})
+        family.evidence.routes = routes
     located_families = [_locate_family(family) for family in families]
     known += [suspect for located in located_families for suspect in located.suspects]
     nodes = {node: None for case in cases for node in case.nodes}
@@ -112,8 +115,7 @@ def locate(
         max((located.rounds for located in located_families), default=0),
         tuple(sorted(nodes, key=natural)),
         tuple(dict.fromkeys(why for located in located_families for why in located.alike)),
-        {end: good for located in located_families for end, good in located.watched.items()},
-        tuple(pair for located in located_families for pair in located.doubtful),
+        tuple(pair for located in located_families for pair in located.unrepeated),
         min((located.fewest for located in located_families), default=0),
         tuple(sorted(passed_nodes(cases) - failed, key=natural)),
         tuple(sorted(unjudged, key=natural)),
@@ -122,13 +124,13 @@ def locate(
 
 def by_itself(node: str, why: str, checks: tuple[str, ...] = ()) -> Suspect:
     """A suspect node that is known without a partner."""
-    return Suspect("node", node, scoring.MOST, (node,), (), (), (), why, checks)
+    return Suspect("node", node, CERTAIN, (node,), (), (), (), why, checks)
 
 
 def seen_once(node: str, why: str, check: str) -> Suspect:
     """A suspect node by a single run of itself alone."""
     again = (Measure(node, "", _AGAIN),)
-    return Suspect("node", node, scoring.MOST, (node,), (), (), again, why, (check,))
+    return Suspect("node", node, CERTAIN, (node,), (), (), again, why, (check,))
 
 
 def _by_themselves(cases: Sequence[Case], leaves: Leaves) -> list[Suspect]:
@@ -172,7 +174,7 @@ def _silent_leaves(cases: Sequence[Case], leaves: Leaves, silent: Collection[str
 def _silent_leaf(leaf: str, nodes: Sequence[str]) -> Suspect:
     why = f"no node of {leaf} answers ({hostlist.fold(nodes)}), and nodes of other leaves do"
     evidence = tuple(Witness(node, "", None, None, None, "convicts") for node in nodes)
-    return Suspect("leaf", leaf, scoring.MOST, tuple(nodes), (), evidence, (), why)
+    return Suspect("leaf", leaf, CERTAIN, tuple(nodes), (), evidence, (), why)
 
 
 def _alone(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
@@ -189,7 +191,7 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
         Suspect(
             "pair",
             "-".join(cut.nodes),
-            scoring.MOST,
+            CERTAIN,
             cut.nodes,
             (),
             (),
@@ -222,11 +224,11 @@ def _locate_family(family: Family) -> Located:
     )
 
 
-def _bad(family: Family, odd: Collection[int]) -> list[Observation]:
+def _bad(family: Family, odd: Collection[int]) -> list[Result]:
     """The results that failed or stand out."""
     return [
         o
-        for o, case in zip(family.evidence.observations, family.cases, strict=True)
+        for o, case in zip(family.evidence.results, family.cases, strict=True)
         if case.failed or id(case) in odd
     ]
 

@@ -20,9 +20,9 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, TypeVar
 
+from railgauge.locating.peers import NORMAL
 from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import Row
-from railgauge.node.carried import NORMAL
 from railgauge.verdict.compare import Case
 
 #: Of fewer places none is an outlier: two of three may be the odd ones.

@@ -16,6 +16,7 @@ from typing import Any
 
 from railgauge import hostlist, systems
 from railgauge.campaign.folder import Campaign
+from railgauge.locating import Suspect
 from railgauge.model.failure import (
     DISTURBED,
     ENVIRONMENT,
@@ -31,8 +32,7 @@ from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.first_day import first_day
 from railgauge.verdict.locate import by_itself, name_suspects, seen_once
-from railgauge.verdict.locating import Suspect
-from railgauge.verdict.locating.campaign import read_leaves
+from railgauge.verdict.location.campaign import read_leaves
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import Notice, not_as_packaged, notices

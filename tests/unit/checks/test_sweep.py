@@ -18,7 +18,7 @@ from railgauge.campaign import variables
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
 from railgauge.checks import queue, sweep, topology
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
-from railgauge.checks.observation import Observation
+from railgauge.checks.observation import Result
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNAVAILABLE, Failure
@@ -79,7 +79,7 @@ class Tiny(SweepCheck):
         lines = [line for role in ("server", "client") if (line := self.exit_line(role))]
         calls = [line.call for line in lines]
         measured = Measurement("bandwidth", float(self.text("client.out")), "tiny", "tcp", "tcp")
-        return Observation(
+        return Result(
             Reading(True, "one number", Completeness.PROVED, (measured,)),
             calls,
             {line.call.host: line.facts for line in lines},

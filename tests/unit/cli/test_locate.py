@@ -17,7 +17,7 @@ from railgauge.model import record
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from tests.unit import records
-from tests.unit.verdict.locating.test_sources import folder
+from tests.unit.locating.test_sources import folder
 
 BETWEEN = paths.HOME / "tests/data/locate/healthy-between.csv"
 RETESTED = paths.HOME / "tests/data/locate/retested.csv"

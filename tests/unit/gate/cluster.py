@@ -19,8 +19,8 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.answer import Finding
-from railgauge.verdict.locating import Suspect
-from railgauge.verdict.locating.suspects import Measure
+from railgauge.locating import Suspect
+from railgauge.locating.suspects import Measure
 
 
 class Slurm:

@@ -11,7 +11,7 @@ import pytest
 from railgauge.model.failure import Failure
 from railgauge.verdict import standing, table
 from railgauge.verdict.compare import read
-from railgauge.verdict.locating.campaign import families
+from railgauge.verdict.location.campaign import families
 from tests.unit.verdict.test_rules import Recorded, in_one_sweep, kinds, measured_again, slow
 
 #: Those with which n2 was bad, one after the other, until that tells load.

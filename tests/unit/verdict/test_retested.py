@@ -9,14 +9,14 @@ from collections.abc import Collection, Sequence
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from railgauge.node.retest import Met, choose
 
 from railgauge.checks.pairing import cover
+from railgauge.locating import End, Result, Suspect, locate
 from railgauge.model.record import Row
-from railgauge.node.retest import Met, choose
 from railgauge.report.located import name
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import suspects
-from railgauge.verdict.locating import End, Observation, Suspect, locate
 from tests import swept
 from tests.unit.verdict.test_rules import LIMIT, REFERENCE, bandwidth, case_on, ring
 
@@ -177,10 +177,10 @@ def test_who_is_slow_while_others_are_busy_is_told_from_who_is_bad(size: int, cr
     def measured(slow_from: float) -> tuple[Suspect, int]:
         noise = random.Random(size)
 
-        def measure(pairs: list[tuple[End, End]], number: int) -> list[Observation]:
+        def measure(pairs: list[tuple[End, End]], number: int) -> list[Result]:
             slow = len(pairs) >= slow_from * (size // 2)
             return [
-                Observation(
+                Result(
                     a,
                     b,
                     9.7 * (1 + noise.gauss(0, 0.01)) * (0.5 if slow and SLOW in (a, b) else 1),

@@ -23,6 +23,7 @@ from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
 from railgauge.checks.protections import beyond_budgets
 from railgauge.errors import RailgaugeError
+from railgauge.locating import Suspect
 from railgauge.model import failure
 from railgauge.model.failure import DISTURBED, Failure
 from railgauge.model.limits import tcp
@@ -34,7 +35,6 @@ from railgauge.slurm.waiting import unavailable_nodes
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case, read, remaining
 from railgauge.verdict.locate import locate, suspects
-from railgauge.verdict.locating import Suspect
 from railgauge.verdict.rules import decide
 from tests.unit import records
 

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
+from railgauge.locating import Suspect
 from railgauge.model.record import BrokenRecordError
 from railgauge.node import raw
 from railgauge.node.inventory.compare import by_value, shown
@@ -23,7 +24,6 @@ from railgauge.terminal import clock
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import WEIGHTS, Finding, Verdict
 from railgauge.verdict.compare import Case, Outcome, read_possible
-from railgauge.verdict.locating import Suspect
 
 #: How much the page shows; the rest is counted, and in the campaign's folder.
 MOST_FINDINGS = 200

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from railgauge.locating import End, Evidence, Missing, Result
 from railgauge.tools import ParseError, nccl_tests
 from railgauge.tools.common.lines import plain
 from railgauge.tools.nccl_tests.result import Device
 from railgauge.tools.nccl_tests.text import each, scan
-from railgauge.verdict.locating.evidence import Evidence
-from railgauge.verdict.locating.results import End, Missing, Observation
 
 #: A device line, also of an output that is broken off below it.
 _RANK = re.compile(r"#\s+Rank\s+[0-9]+ .* on .* device .*")
@@ -67,7 +66,7 @@ def read(runs: Iterable[Run]) -> Evidence:
     output without a pair is missing. Of a file to which runs were appended each counts.
     """
     evidence = Evidence()
-    observations: list[Observation] = []
+    results: list[Result] = []
     missing = []
     taken: set[str] = set()
     for run in runs:
@@ -78,23 +77,23 @@ def read(runs: Iterable[Run]) -> Evidence:
         elif run.text.strip() not in taken:
             taken.add(run.text.strip())
             a, b = run.hosts
-            observations.append(_observation(End(a), End(b), run.text))
+            results.append(_result(End(a), End(b), run.text))
     # A run that failed is one of those that the others are.
-    usual = Counter(o.condition for o in observations if o.value is not None).most_common(1)
-    for place, o in enumerate(observations):
+    usual = Counter(o.condition for o in results if o.value is not None).most_common(1)
+    for place, o in enumerate(results):
         if o.value is None and usual:
-            observations[place] = o._replace(condition=usual[0][0])
-    evidence.add(observations, missing)
+            results[place] = o._replace(condition=usual[0][0])
+    evidence.add(results, missing)
     return evidence
 
 
-def _observation(a: End, b: End, text: str) -> Observation:
+def _result(a: End, b: End, text: str) -> Result:
     reading = nccl_tests.read({0: text})
     busbw = [m for m in reading.measurements if m.metric == "busbw"]
     best = max(busbw, key=lambda m: m.size_bytes or 0, default=None)
     if not reading.ok or best is None:
-        return Observation(a, b, None)
-    return Observation(a, b, best.value, condition=(best.operation, best.size_bytes, best.ranks))
+        return Result(a, b, None)
+    return Result(a, b, best.value, condition=(best.operation, best.size_bytes, best.ranks))
 
 
 def _devices(text: str) -> tuple[Device, ...]:

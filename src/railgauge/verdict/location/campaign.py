@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 from railgauge import hostlist
 from railgauge.campaign.folder import LEAVES, Campaign
+from railgauge.locating import End, Evidence, Missing, Result
+from railgauge.locating.peers import GOOD
 from railgauge.model import record
 from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
-from railgauge.model.measurement import METRICS, STANDS_OUT
+from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.compare import Case, Outcome
-from railgauge.verdict.locating import scoring
-from railgauge.verdict.locating.evidence import Evidence
-from railgauge.verdict.locating.results import End, Missing, Observation, in_order
 from railgauge.verdict.own import is_of_the_suite
 
 #: Partition -> node -> its leaf.
@@ -43,17 +42,25 @@ _ERRORS = re.compile(
     r"|out_of_sequence|packet_seq_err|local_ack_timeout).*|net/.*/[rt]x_errors"
 )
 
+#: With this operation data goes from the server to the client.
+_READ = "read"
+
 #: From so many results on that were alone in their round, beside others, they were so by intent.
 _QUIET = 3
 
 
 class Family(NamedTuple):
-    """The evidence of a check on a partition, and the case of each of its observations."""
+    """The evidence of a check on a partition, and the case of each of its results."""
 
     check: str
     partition: str
     evidence: Evidence
     cases: list[Case]
+
+
+def _both_ways(measurement: Measurement) -> bool:
+    """Whether data went both ways at once, so that a low result says nothing of the direction."""
+    return measurement.tool == "nccl-tests" or "bidirectional" in measurement.operation
 
 
 def read_leaves(campaign: Campaign) -> Leaves:
@@ -101,10 +108,11 @@ def _family(
     cases.sort(key=_order)
     devices = _devices(cases)
     rounds: dict[tuple[object, ...], int] = {}
-    observations: list[Observation] = []
+    results: list[Result] = []
     kept_cases: list[Case] = []
     missing: list[Missing] = []
     unknown: list[int] = []
+    one_way = True
     asked_loaded = {name for case in cases if not case.quiet for name in _referenced(case)}
     for case in cases:
         round_number = None
@@ -122,43 +130,46 @@ def _family(
         row = max((r for r in case.rows if _is_judged(r)), key=_size, default=None)
         a, b = _ends(case, row, devices)
         if row is None:
-            unknown.append(len(observations))
-        observations.append(
-            Observation(
-                a,
+            unknown.append(len(results))
+        if row is not None and row.measurement.operation.startswith(_READ):
+            # The server is asked for its data.
+            a, b = b, a
+        results.append(
+            Result(
                 b,
+                a,
                 _value(case, row),
                 round_number,
                 _condition(row, leaves),
                 row.reference.lowest if row and row.reference else None,
-                _events(case, a),
                 _events(case, b),
+                _events(case, a),
                 case.quiet or bool(row and row.measurement.load == "quiet"),
             )
         )
         kept_cases.append(case)
+        one_way &= row is None or not _both_ways(row.measurement)
     # A run that failed before it had a number belongs to the most common condition.
-    usual = Counter(o.condition for n, o in enumerate(observations) if n not in set(unknown))
+    usual = Counter(o.condition for n, o in enumerate(results) if n not in set(unknown))
     for place in unknown if usual else ():
-        observations[place] = observations[place]._replace(condition=usual.most_common(1)[0][0])
+        results[place] = results[place]._replace(condition=usual.most_common(1)[0][0])
     # Whatever is within this spread of its peers is good.
     spread = max((case.peer_spread for case in cases), default=0.0)
-    all_ends = dict.fromkeys(end for o in observations for end in (o.a, o.b))
-    end_leaves = {end: leaves[end.node] for end in all_ends if end.node in leaves}
+    all_ends = dict.fromkeys(end for result in results for end in result.ends)
     evidence = Evidence(
-        end_leaves,
-        max(spread / scoring.GOOD, 0.01),
+        {end: leaves[end.node] for end in all_ends if end.node in leaves},
+        max(spread / GOOD, 0.01),
         STANDS_OUT * spread if tolerant else 0.0,
-        directed=True,
+        directed=one_way,
     )
-    # Those of which results while all else was quiet were planned are told by these.
-    both = list(zip(_with_quiet(observations, kept_cases), kept_cases, strict=True))
-    planned = {end for o, case in both if o.quiet and not case.quiet for end in (o.a, o.b)}
-    evidence.added = {end for o, case in both if case.quiet for end in (o.a, o.b)} - planned
-    in_time_order = sorted(both, key=lambda pair: in_order(pair[0]))
-    evidence.add((o for o, _ in in_time_order), missing)
+    results = _with_quiet(results, kept_cases)
+    # Those with results that were planned to be quiet are judged by these.
+    both = list(zip(results, kept_cases, strict=True))
+    planned = {end for r, case in both if r.quiet and not case.quiet for end in r.ends}
+    evidence.added = {end for r, case in both if case.quiet for end in r.ends} - planned
+    evidence.add(results, missing)
     _add_uplinks(evidence, cases)
-    return Family(check, partition, evidence, [case for _, case in in_time_order])
+    return Family(check, partition, evidence, kept_cases)
 
 
 def _add_uplinks(evidence: Evidence, cases: Sequence[Case]) -> None:
@@ -280,11 +291,11 @@ def _events(case: Case, end: End) -> int:
     return events
 
 
-def _with_quiet(observations: Sequence[Observation], cases: Sequence[Case]) -> list[Observation]:
-    """The observations with `quiet` only where it was meant: an odd ring has one place a round that
+def _with_quiet(results: Sequence[Result], cases: Sequence[Case]) -> list[Result]:
+    """The results with `quiet` only where it was meant: an odd ring has one place a round that
     is alone by chance, and where all are alone there is no other load.
     """
-    quiet = sum(o.quiet and not case.quiet for o, case in zip(observations, cases, strict=True))
-    if _QUIET <= quiet < len(observations):
-        return list(observations)
-    return [o._replace(quiet=case.quiet) for o, case in zip(observations, cases, strict=True)]
+    quiet = sum(o.quiet and not case.quiet for o, case in zip(results, cases, strict=True))
+    if _QUIET <= quiet < len(results):
+        return list(results)
+    return [o._replace(quiet=case.quiet) for o, case in zip(results, cases, strict=True)]

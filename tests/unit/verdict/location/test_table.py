@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgauge.verdict.locating import End, locate
-from railgauge.verdict.locating.table import TableError, read, read_uplinks
+from railgauge.locating import End, locate
+from railgauge.verdict.location.table import TableError, read, read_uplinks
 
 HEALTHY = "a,b,value\n" + "".join(f"n{k},n{k + 1},24.{k}\n" for k in range(1, 9))
 
 
 def test_three_columns_are_enough() -> None:
     evidence = read(HEALTHY)
-    assert len(evidence.observations) == 8 and evidence.observations[0].round is None
+    assert len(evidence.results) == 8 and evidence.results[0].round is None
 
 
 def test_all_columns_are_read_and_others_are_left_alone() -> None:
@@ -22,8 +22,8 @@ def test_all_columns_are_read_and_others_are_left_alone() -> None:
         "when,B,a,leaf_b,leaf_a,rail,ok,round,value,condition,events_b\n"
         "noon,n2,n1,l2,l1,mlx5_3,1,4,24.5,quiet,7\n"
     )
-    (o,) = evidence.observations
-    assert (o.a, o.b) == (End("n1", "mlx5_3"), End("n2", "mlx5_3"))
+    (o,) = evidence.results
+    assert o.ends == (End("n1", "mlx5_3"), End("n2", "mlx5_3"))
     assert (o.value, o.round, o.quiet, o.events_a, o.events_b) == (24.5, 4, True, 0, 7)
     assert evidence.leaves == {o.a: "l1", o.b: "l2"}
 
@@ -31,7 +31,7 @@ def test_all_columns_are_read_and_others_are_left_alone() -> None:
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_what_parts_the_cells_of_a_spreadsheet_may_be_no_comma(separator: str) -> None:
     evidence = read("# of Excel\n" + HEALTHY.replace(",", separator))
-    assert evidence.observations == read(HEALTHY).observations
+    assert evidence.results == read(HEALTHY).observations
 
 
 def test_each_end_may_have_a_rail_of_its_own() -> None:
@@ -42,7 +42,7 @@ def test_each_end_may_have_a_rail_of_its_own() -> None:
 @pytest.mark.parametrize("ok", ["0", "false", "FAILED", "no"])
 def test_no_value_and_not_ok_is_a_run_that_failed(ok: str) -> None:
     evidence = read(f"a,b,value,ok\nn1,n2,,{ok}\n")
-    assert evidence.observations[0].value is None and evidence.missing == []
+    assert evidence.results[0].value is None and evidence.missing == []
 
 
 @pytest.mark.parametrize("ok", ["", "1"])

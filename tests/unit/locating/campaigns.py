@@ -6,8 +6,8 @@ import dataclasses
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
-from tests import bench_locate
+from railgauge.locating import End, Evidence, Located, Result, locate
+from tests import worlds
 
 Noise = Callable[[random.Random], float]
 
@@ -65,18 +65,18 @@ class Fabric:
 
     def measure(
         self, a: End, b: End, round: int | None = None, quiet: bool = False, shift: float = 0.0
-    ) -> Observation:
+    ) -> Result:
         loss = max([0.0, *(self.slow.get(part, 0.0) for part in self.parts(a, b))])
         noise = self.noise(self.chance)
         value = None if loss == 1 else self.rate * (1 - loss) * (1 - shift) * (1 + noise)
-        return Observation(a, b, value, round, quiet=quiet)
+        return Result(a, b, value, round, quiet=quiet)
 
-    def places(self, pairs: Iterable[tuple[str, str]], round: int | None) -> list[Observation]:
+    def places(self, pairs: Iterable[tuple[str, str]], round: int | None) -> list[Result]:
         return [
             self.measure(End(a, rail), End(b, rail), round) for a, b in pairs for rail in self.rails
         ]
 
-    def ring(self) -> list[Observation]:
+    def ring(self) -> list[Result]:
         """Every node with its neighbours, in two rounds (three of an odd number)."""
         names = self.names
         pairs = list(zip(names, [*names[1:], names[0]], strict=True))
@@ -89,7 +89,7 @@ class Fabric:
             )
         ]
 
-    def tournament(self) -> list[Observation]:
+    def tournament(self) -> list[Result]:
         """Every two nodes, by the circle method."""
         names = self.names
         turning = names[1:]
@@ -102,7 +102,7 @@ class Fabric:
             turning = turning[1:] + turning[:1]
         return found
 
-    def random_rounds(self, count: int) -> list[Observation]:
+    def random_rounds(self, count: int) -> list[Result]:
         found = []
         for number in range(count):
             names = self.names
@@ -111,7 +111,7 @@ class Fabric:
         return found
 
 
-def located(fabric: Fabric, observations: Iterable[Observation]) -> Located:
+def located(fabric: Fabric, observations: Iterable[Result]) -> Located:
     evidence = Evidence(fabric.leaves)
     evidence.add(observations)
     return locate(evidence)
@@ -129,18 +129,12 @@ def main() -> None:
         fabric = Fabric(16, faults, rails=("0", "1"), per_leaf=4, noise=noise)
         for observations in (fabric.ring(), fabric.tournament()):
             print(located(fabric, observations))
-    small = bench_locate.Fabric(16, 2, 4)
-    pools = {kind: bench_locate.pool(kind, 1000) for kind in ("normal", "heavy")}
-    for noise_of_rounds in bench_locate.NOISES:
-        chance = random.Random(noise_of_rounds)
-        faults_of_rounds, _ = bench_locate.slow_rails(2, 0.3)(small, small.ends, chance)
-        correlated = noise_of_rounds == "correlated"
-        sim = bench_locate.Simulation(small, faults_of_rounds, pools["normal"], 1, correlated)
-        evidence, result = Evidence(sim.leaves), None
-        for number in range(4):
-            evidence.add(sim.measure(bench_locate.adaptive(evidence, sim, number, result), number))
-            result = locate(evidence)
-            print(result)
+    for name in ("destination routes", "re-hashed, a link one way", "rails"):
+        world = worlds.draw(name, 3)
+        judge = world.judge()
+        for number in range(5):
+            judge.add(world.measure(world.places(number, judge), number))
+            print(judge.suspects())
 
 
 if __name__ == "__main__":

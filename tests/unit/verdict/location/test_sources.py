@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
+from railgauge.locating import End, Evidence, locate
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Load, Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.model.uplinks import Uplink
 from railgauge.verdict.compare import Case
-from railgauge.verdict.locating import End, Evidence, campaign, locate, logs
-from tests.unit.verdict.locating.campaigns import told
+from railgauge.verdict.location import campaign, logs
+from tests.unit.locating.campaigns import told
 
 # ---- a campaign ----
 
@@ -65,7 +66,7 @@ def test_a_slow_rail_of_a_campaign_is_named() -> None:
 
 def test_a_rail_has_the_name_of_its_device_where_the_node_told_it() -> None:
     (o,) = read([case("n1", "n2", 390.0, "7-7")]).observations
-    assert (o.a, o.b) == (End("n1", "mlx5_7"), End("n2", "7"))
+    assert o.ends == (End("n1", "mlx5_7"), End("n2", "7"))
 
 
 def test_a_case_that_failed_is_a_run_that_failed() -> None:
@@ -253,7 +254,7 @@ def folder(slow: str = "") -> dict[str, str]:
 
 def test_hosts_and_bandwidth_are_read_from_the_output() -> None:
     (o,) = read_logs({"any name": WHOLE}).observations
-    assert (o.a.node, o.b.node, o.value) == ("nccl-test-6k8rm", "nccl-test-dbzk7", 84.52)
+    assert (o.sender.node, o.receiver.node, o.value) == ("nccl-test-6k8rm", "nccl-test-dbzk7", 84.52)
 
 
 def test_the_slow_node_of_somebody_elses_pairs_is_named() -> None:
@@ -295,7 +296,7 @@ def test_a_run_that_was_appended_to_another_is_one_more_result() -> None:
     for name in ("n2-n3.log", "n3-n4.log"):
         texts[name] += later(texts[name])
     evidence = read_logs(texts)
-    assert len(evidence.observations) == 10 and locate(evidence).suspects == ()
+    assert len(evidence.results) == 10 and locate(evidence).suspects == ()
 
 
 @pytest.mark.parametrize("slow_first", [False, True])
@@ -334,7 +335,7 @@ def test_an_output_without_hosts_is_missing() -> None:
 def test_an_output_of_three_hosts_is_no_pair() -> None:
     texts = {"three": WHOLE.replace("on nccl-test-6k8rm device  0", "on n9 device  0")}
     evidence = read_logs(texts)
-    assert evidence.observations == [] and "3 hosts" in evidence.missing[0].why
+    assert evidence.results == [] and "3 hosts" in evidence.missing[0].why
 
 
 # ---- what switches counted ----

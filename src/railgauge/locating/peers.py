@@ -1,6 +1,4 @@
-"""The centre, spread and tail of a condition's healthy values, among values of which some may be
-bad.
-"""
+"""The usual value of a condition and its spread, where some of the values may be bad."""
 
 from __future__ import annotations
 
@@ -11,29 +9,31 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeVar
 
-from railgauge.node.carried import NORMAL
-from railgauge.verdict.locating import scoring
-
 #: Among fewer values none can be told from the others.
 LEAST_PEERS = 4
 
-#: The spread of equal places of a network that is assumed at first, and the number of values that
-#: it weighs: few values may have a spread near zero by chance (empirical Bayes, as in G. Smyth,
-#: Linear Models and Empirical Bayes Methods, 2004, 3.2).
-_PRIOR_SPREAD = 0.05
-_PRIOR_VALUES = 2
+#: The least loss that is looked for, a share of the peers' value.
+LEAST_LOSS = 0.03
 
-#: Spreads are rounded up in steps of this ratio, so that rounds share their tables of weights.
-_GRID = math.log(1.05)
+#: A result is low from so many spreads below its peers on, and good nearer than so many.
+LOW = 4.0
+GOOD = 2.5
+
+#: The standard deviation of normal values over the median of their distances from the median (F. R.
+#: Hampel, J. Am. Stat. Assoc. 69, 1974).
+NORMAL = 1.4826
+
+#: The spread that is assumed at first, and the number of values that it weighs: few values may have
+#: a spread near zero by chance (G. Smyth, Linear Models and Empirical Bayes Methods, 2004, 3.2).
+_PRIOR_SPREAD, _PRIOR_VALUES = 0.05, 2
 
 #: With fewer values, two groups must have a gap between them.
 _MANY = 40
 
 #: How many cuts between two groups are tried, and how many spreads these must be apart.
-_CUTS = 64
-_LEAST_DISTANCE = 5
+_CUTS, _LEAST_DISTANCE = 64, 5
 
-#: Who has more than this share of the results while all else was quiet is no peer of its own there.
+#: An end in more than this share of the quiet results is no peer of its own there.
 _OWN_SHARE = 0.25
 
 _End = TypeVar("_End", bound=Hashable)
@@ -44,31 +44,24 @@ class Peers(NamedTuple):
 
     centre: float
     spread: float
-    degrees: int
 
-    @property
-    def grid(self) -> int:
-        """The spread in 1/10,000."""
-        return round(self.spread * 10_000)
-
-    @property
-    def weights(self) -> scoring.Weights:
-        return scoring.weights(self.grid, self.degrees)
+    def below(self, spreads: float, tolerated: float = 0.0) -> float:
+        """The value that lies so many spreads below the centre, and the least loss at least."""
+        return self.centre * math.exp(-max(spreads * self.spread, LEAST_LOSS, tolerated))
 
     @property
     def most(self) -> float:
-        """A value above it is of another group than these."""
-        apart = max(2 * scoring.LEAST_LOSS, _LEAST_DISTANCE * self.spread)
-        return self.centre * math.exp(apart)
+        """Values above it belong to another group."""
+        return self.centre * math.exp(max(2 * LEAST_LOSS, _LEAST_DISTANCE * self.spread))
 
 
 def peers(values: Sequence[float], least_spread: float, below: int = 0) -> Peers | None:
-    """The peers of positive values, the more the better; None where there are too few values.
+    """The peers of positive values; None where there are too few values.
 
-    Of few values, the number that are `below` a reference tells which the healthy ones are.
-    `least_spread` is the least spread of equal places. The peers are all values, unless these fall
-    into two groups with a gap between them. Then they are the better group: bad parts can spoil
-    more than half of the results (of a ring of six with two bad nodes, two results are good).
+    Of few values, the number that are `below` a reference tells the healthy ones. `least_spread` is
+    the least spread of equal places, a share. The peers are all values, unless these fall into two
+    groups with a gap between them. Then they are the better group: bad parts can spoil more than
+    half of the results (of a ring of six with two bad nodes, two results are good).
     """
     if len(values) >= _MANY:
         below = 0
@@ -77,22 +70,8 @@ def peers(values: Sequence[float], least_spread: float, below: int = 0) -> Peers
     logs = sorted(map(math.log, values))
     better = logs[max(below, _better_group_start(logs)) :]
     centre = statistics.median(better)
-    count = len(better)
-    spread = max(least_spread, _shrunk_spread(_deviation(better, centre), count, least_spread))
-    spread = math.exp(math.ceil(math.log(spread) / _GRID - 1e-9) * _GRID)
-    degrees = scoring.degrees_of_freedom([log - centre for log in better], spread)
-    return Peers(math.exp(centre), spread, degrees)
-
-
-def without(known: Peers, values: Sequence[float], bad: Sequence[float]) -> Peers:
-    """The same peers, with the tail of the values without the bad ones: those of parts that are low
-    more often than not.
-    """
-    remaining = Counter(values)
-    remaining.subtract(bad)
-    centre = math.log(known.centre)
-    deviations = sorted(math.log(value) - centre for value in remaining.elements())
-    return known._replace(degrees=scoring.degrees_of_freedom(deviations, known.spread))
+    spread = _shrunk_spread(_deviation(better, centre), len(better), least_spread)
+    return Peers(math.exp(centre), max(least_spread, spread))
 
 
 def _deviation(logs: Sequence[float], centre: float) -> float:
@@ -138,16 +117,16 @@ def _better_group_start(logs: Sequence[float]) -> int:
     if count < _MANY:
         # The spread of few values is small by chance: there must be nothing between the two.
         apart = better[0] - worse[-1]
-    return place if apart > max(2 * scoring.LEAST_LOSS, _LEAST_DISTANCE * spread) else 0
+    return place if apart > max(2 * LEAST_LOSS, _LEAST_DISTANCE * spread) else 0
 
 
 def least_quiet(
     results: Sequence[tuple[tuple[_End, _End], float]], loaded: float, tolerated: float
 ) -> dict[tuple[_End, _End], float]:
-    """For the two ends of each result while all else was quiet, the least value that is good: as
-    much as others have then, and no less than `loaded`, the centre beside others, less what equal
-    places differ by (`tolerated`, of its logarithm). A bad end that is measured so again and again
-    is not as good as itself.
+    """The least good value of each pair of ends while all else was quiet.
+
+    It is what other ends have then, and no less than `loaded`, the centre under load, less what
+    equal places differ by (`tolerated`, of the logarithm). An end is not compared with itself.
     """
     counts = Counter(end for ends, _ in results for end in ends)
     often = {end for end, count in counts.items() if count > _OWN_SHARE * len(results)}

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.verdict.locating import End, Evidence, Observation, locate
-from tests.unit.verdict.locating.campaigns import Fabric, heavy, located, normal, told
+from railgauge.locating import End, Evidence, Result, locate
+from tests.unit.locating.campaigns import Fabric, heavy, located, normal, told
 
 FAULTS = st.dictionaries(
     st.sampled_from(["n2", "n3", "n5", "n9", "n5-n6", "n11-n12"]),
@@ -23,7 +23,7 @@ FAULTS = st.dictionaries(
 KINDS = st.sampled_from(["ring", "tournament"])
 
 
-def campaign(kind: str, faults: dict[str, float], seed: int) -> tuple[Fabric, list[Observation]]:
+def campaign(kind: str, faults: dict[str, float], seed: int) -> tuple[Fabric, list[Result]]:
     fabric = Fabric(16, faults, seed=seed)
     return fabric, getattr(fabric, kind)()
 
@@ -44,7 +44,7 @@ def test_no_hash_of_a_process_makes_a_difference() -> None:
     """Python draws another one for texts in every process, and with it the order of its sets."""
 
     def said(seed: str) -> str:
-        command = [sys.executable, "-m", "tests.unit.verdict.locating.campaigns"]
+        command = [sys.executable, "-m", "tests.unit.locating.campaigns"]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         ran = subprocess.run(
             command, cwd=paths.HOME, env=environment, capture_output=True, text=True, check=True
@@ -61,9 +61,9 @@ def test_other_names_rename_the_suspects(kind: str, faults: dict[str, float], se
     fabric, observations = campaign(kind, faults, seed)
     # Backwards, so that no order of names survives.
     new = {f"n{number}": f"host{99 - number}" for number in range(1, 17)}
-    renamed = [o._replace(a=End(new[o.a.node]), b=End(new[o.b.node])) for o in observations]
+    renamed = [o._replace(sender=End(new[o.sender.node]), receiver=End(new[o.receiver.node])) for o in observations]
 
-    def parts(observations: list[Observation], names: dict[str, str]) -> set[tuple[str, ...]]:
+    def parts(observations: list[Result], names: dict[str, str]) -> set[tuple[str, ...]]:
         return {
             (s.kind, str(s.confirmed), *sorted(names.get(node, node) for node in s.nodes))
             for s in located(fabric, observations).suspects

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.checks.pairing import cover
+from railgauge.locating import End, Evidence, Located, Result, locate
+from railgauge.locating.results import Low
+from railgauge.locating.uplinks import not_by_chance, not_momentary
 from railgauge.node import retest
-from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
-from railgauge.verdict.locating.results import Low
-from railgauge.verdict.locating.uplinks import not_by_chance, not_momentary
-from tests.unit.verdict.locating.campaigns import Fabric, Noise, heavy, located, normal, told
+from tests.unit.locating.campaigns import Fabric, Noise, heavy, located, normal, told
 
 RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
 
@@ -46,7 +46,7 @@ def of_rails(
             value: float | None = chance.gauss(390, 3)
             if value and is_bad(a, b, rail):
                 value = value * (1 - loss) or None
-            observations.append(Observation(end(a, rail), end(b, rail), value, number))
+            observations.append(Result(end(a, rail), end(b, rail), value, number))
     evidence = Evidence(leaves)
     evidence.add(observations)
     return locate(evidence)
@@ -139,18 +139,18 @@ def test_a_slow_node_is_convicted_by_two_partners_that_are_good_with_others() ->
     assert {"n1", "n3"} <= {name for a, b, kind in says if kind == "clears" for name in (a, b)}
 
 
-def one_way(part: str, count: int) -> list[Observation]:
+def one_way(part: str, count: int) -> list[Result]:
     """A ring of servers and clients in which n2 is slow in one part, and the rounds in which a
     sweep measures again.
     """
     noise, names = random.Random(7), [f"n{number}" for number in range(count)]
     met: list[retest.Met] = []
-    observations: list[Observation] = []
+    observations: list[Result] = []
 
     def measure(server: str, client: str, number: int) -> None:
         slow = (server if part == "server" else client) == "n2"
         value = 390.0 * (0.7 if slow else 1.0) * (1 + noise.gauss(0, 0.01))
-        observations.append(Observation(End(server), End(client), value, number))
+        observations.append(Result(End(server), End(client), value, number))
         met.append(retest.Met(0, server, client, not slow))
 
     for number, (server, client) in enumerate(zip(names, [*names[1:], names[0]], strict=True)):
@@ -216,7 +216,7 @@ def test_one_bad_result_names_the_pair_and_what_would_confirm_it() -> None:
 
 def test_a_node_with_one_partner_is_not_told_from_the_way_to_it() -> None:
     fabric = Fabric(16)
-    observations = [o for o in fabric.ring() if "n16" not in (o.a.node, o.b.node)]
+    observations = [o for o in fabric.ring() if "n16" not in (o.sender.node, o.receiver.node)]
     observations += [fabric.measure(End("n1"), End("n99"))._replace(value=None)]
     (suspect,) = located(fabric, observations).suspects
     assert (suspect.kind, suspect.name, suspect.confirmed) == ("pair", "n1-n99", False)
@@ -297,13 +297,13 @@ def test_a_leaf_that_is_slow_only_to_others_has_a_bad_way_out() -> None:
     assert told(located(fabric, fabric.tournament())) == ["uplink leaf2"]
 
 
-def _lossy_uplink(fabric: Fabric, share: float) -> list[Observation]:
+def _lossy_uplink(fabric: Fabric, share: float) -> list[Result]:
     """A flow takes one of several uplinks at random."""
     return [
         o._replace(value=0.6 * o.value)
         if o.value
-        and fabric.leaf(o.a.node) != fabric.leaf(o.b.node)
-        and "leaf2" in (fabric.leaf(o.a.node), fabric.leaf(o.b.node))
+        and fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node)
+        and "leaf2" in (fabric.leaf(o.sender.node), fabric.leaf(o.receiver.node))
         and fabric.chance.random() < share
         else o
         for o in fabric.tournament()
@@ -372,7 +372,7 @@ def _one_of_four(fabric: Fabric, rounds: int) -> Evidence:
     """Random rounds; a quarter of all flows of leaf1 lose 40 %."""
     observations = fabric.random_rounds(rounds)
     for number, o in enumerate(observations):
-        ends = {fabric.leaf(o.a.node), fabric.leaf(o.b.node)}
+        ends = {fabric.leaf(o.sender.node), fabric.leaf(o.receiver.node)}
         if o.value and len(ends) == 2 and "leaf1" in ends and fabric.chance.random() < 1 / 4:
             observations[number] = o._replace(value=0.6 * o.value)
     evidence = Evidence(fabric.leaves)
@@ -453,7 +453,7 @@ def test_of_few_flows_chance_may_have_left_an_uplink_without_one(
     fabric = Fabric(16, {"leaf2>": 0.3}, per_leaf=4)
     evidence = Evidence(fabric.leaves)
     evidence.uplink_flows = {"leaf2": flows}
-    across = (o for o in fabric.tournament() if fabric.leaf(o.a.node) != fabric.leaf(o.b.node))
+    across = (o for o in fabric.tournament() if fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node))
     evidence.add(itertools.islice(across, 60))
     evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (2 * MB, 310 * MB)}
     (said,) = told(locate(evidence))
@@ -485,7 +485,7 @@ def test_few_flows_of_a_lossy_uplink_name_its_leaf_and_accuse_no_node() -> None:
     """8 of the leaf's 15 are low and none of 13 others: little short of what confirms it."""
     rounds = [line.split() for line in LOSSY.strip().splitlines()]
     observations = [
-        Observation(
+        Result(
             *map(End, pair.split(":")),
             None if value == "-" else float(value),
             int(number),
@@ -495,7 +495,7 @@ def test_few_flows_of_a_lossy_uplink_name_its_leaf_and_accuse_no_node() -> None:
         for number, *of_round in rounds
         for pair, value in zip(of_round[::2], of_round[1::2], strict=True)
     ]
-    nodes = {end for o in observations for end in (o.a, o.b)}
+    nodes = {end for o in observations for end in o.ends}
     evidence = Evidence({end: f"leaf{(int(end.node[1:]) + 7) // 8}" for end in nodes})
     evidence.add(observations)
     (uplink,) = locate(evidence).suspects
@@ -511,7 +511,7 @@ def _behind_a_lossy_spine(slow: dict[str, float], seed: int, rounds: int = 12) -
     evidence.add(
         o._replace(value=0.6 * o.value)
         if o.value
-        and fabric.leaf(o.a.node) != fabric.leaf(o.b.node)
+        and fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node)
         and fabric.chance.random() < 1 / 4
         else o
         for o in fabric.random_rounds(rounds)
@@ -580,7 +580,7 @@ def test_a_spines_counters_alone_accuse_nobody() -> None:
 
 def test_a_spine_is_not_confirmed_where_no_leaf_was_measured_within() -> None:
     evidence = _behind_a_lossy_spine({}, 1)
-    between = [o for o in evidence.observations if evidence.crosses(o)]
+    between = [o for o in evidence.results if evidence.crosses(o)]
     evidence = Evidence(evidence.leaves)
     evidence.add(between)
     evidence.uplink_events = _counted(*SPINE2)
@@ -592,7 +592,7 @@ def test_a_spine_is_not_confirmed_where_no_leaf_was_measured_within() -> None:
 def test_where_nothing_was_measured_within_a_leaf_counters_tell_it_from_its_uplink() -> None:
     fabric = Fabric(32, {"leaf2>": 0.3}, per_leaf=8)
     evidence = Evidence(fabric.leaves)
-    evidence.add(o for o in fabric.tournament() if fabric.leaf(o.a.node) != fabric.leaf(o.b.node))
+    evidence.add(o for o in fabric.tournament() if fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node))
     assert told(locate(evidence)) == ["leaf leaf2"]
     evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (20 * MB, 15 * MB)}
     evidence.uplink_flows = {"leaf2": (100, 90)}
@@ -611,8 +611,8 @@ def test_two_uplinks_on_the_way_of_two_flows_do_not_convict_a_node() -> None:
     """Low twice, each time with another leaf: a partner at its own leaf tells."""
     fabric = Fabric(32, per_leaf=8)
     observations = fabric.random_rounds(2)
-    low = [o._replace(value=12.0) if "n1" in (o.a.node, o.b.node) else o for o in observations]
-    partners = [o.b.node if o.a.node == "n1" else o.a.node for o in low if o.value == 12.0]
+    low = [o._replace(value=12.0) if "n1" in (o.sender.node, o.receiver.node) else o for o in observations]
+    partners = [o.receiver.node if o.sender.node == "n1" else o.sender.node for o in low if o.value == 12.0]
     assert {fabric.leaf(partner) for partner in partners}.isdisjoint({"leaf1"})
     assert told(located(fabric, low)) == ["node n1?"]
 
@@ -633,13 +633,13 @@ def _three_leaves(
 
 def _bounded(
     fabric: Fabric, rounds: Sequence[Sequence[tuple[str, str]]], bound: float, shift: float = 0
-) -> list[Observation]:
+) -> list[Result]:
     """Measured with such a reference, the rate being 1; a leaf has a noise of its own a round."""
     found = []
     for number, pairs in enumerate(rounds):
         common = {leaf: fabric.chance.gauss(0, shift) for leaf in sorted(fabric.leaves.values())}
         for o in fabric.places(pairs, number):
-            own = sum(common[fabric.leaf(end.node)] for end in (o.a, o.b))
+            own = sum(common[fabric.leaf(end.node)] for end in o.ends)
             value = o.value * (1 - own) if o.value else None
             found.append(o._replace(value=value, bound=bound * fabric.rate))
     return found
@@ -657,7 +657,7 @@ def test_a_way_out_whose_flows_differ_is_as_one_leaf() -> None:
     fabric, rounds = _three_leaves()
     observations = [
         o._replace(value=o.value * fabric.chance.uniform(0.33, 0.6))
-        if o.value and "leaf1" in (fabric.leaf(o.a.node), fabric.leaf(o.b.node))
+        if o.value and "leaf1" in (fabric.leaf(o.sender.node), fabric.leaf(o.receiver.node))
         else o
         for o in _bounded(fabric, rounds, 0.65)
     ]
@@ -749,9 +749,9 @@ def test_a_reference_that_most_are_below_accuses_nobody() -> None:
 
 
 def test_a_reference_tells_where_there_are_no_peers() -> None:
-    low = Observation(End("n1"), End("n2"), 12.0, bound=24.0)
-    good = Observation(End("n2"), End("n3"), 24.5, bound=24.0)
-    more = Observation(End("n3"), End("n4"), 24.4, bound=24.0)
+    low = Result(End("n1"), End("n2"), 12.0, bound=24.0)
+    good = Result(End("n2"), End("n3"), 24.5, bound=24.0)
+    more = Result(End("n3"), End("n4"), 24.4, bound=24.0)
     evidence = Evidence()
     evidence.add([low, good, more])
     assert told(locate(evidence)) == ["pair n1-n2?"]
@@ -769,10 +769,10 @@ def test_what_is_slow_only_when_others_are_busy_is_load() -> None:
 # ---- what comes and goes ----
 
 
-def _at_times(fabric: Fabric, rounds: int, present: tuple[int, ...]) -> list[Observation]:
+def _at_times(fabric: Fabric, rounds: int, present: tuple[int, ...]) -> list[Result]:
     return [
         o._replace(value=0.7 * o.value)
-        if o.value and o.round in present and "n3" in (o.a.node, o.b.node)
+        if o.value and o.round in present and "n3" in (o.sender.node, o.receiver.node)
         else o
         for o in fabric.random_rounds(rounds)
     ]
@@ -792,7 +792,7 @@ def test_one_low_result_among_many_good_ones_is_watched() -> None:
 def test_counters_of_errors_name_the_end_in_two_rounds() -> None:
     fabric = Fabric(64)
     observations = [
-        o._replace(events_a=int(o.a.node == "n3"), events_b=int(o.b.node == "n3"))
+        o._replace(sender_events=int(o.sender.node == "n3"), receiver_events=int(o.receiver.node == "n3"))
         for o in fabric.random_rounds(3)
     ]
     (suspect,) = located(fabric, observations).suspects
@@ -802,7 +802,7 @@ def test_counters_of_errors_name_the_end_in_two_rounds() -> None:
 
 def test_counters_that_move_everywhere_accuse_nobody() -> None:
     fabric = Fabric(64)
-    observations = [o._replace(events_a=3, events_b=2) for o in fabric.random_rounds(3)]
+    observations = [o._replace(sender_events=3, receiver_events=2) for o in fabric.random_rounds(3)]
     assert told(located(fabric, observations)) == []
 
 
@@ -879,7 +879,7 @@ def test_what_is_of_a_moment_is_found_out_once_for_all_leaves(
         times.append(len(lows))
         return not_momentary(evidence, lows)
 
-    monkeypatch.setattr("railgauge.verdict.locating.fabric.not_momentary", counted)
+    monkeypatch.setattr("railgauge.locating.fabric.not_momentary", counted)
     fabric = Fabric(32, {"leaf1>": 0.3}, per_leaf=8)
     located(fabric, fabric.random_rounds(6))
     assert len(times) == 1 and times[0] > 0
@@ -894,14 +894,14 @@ def beyond_leaf0(seed: int, low: Callable[[random.Random, str, str], bool]) -> L
     """Each node once with each other leaf, then three rounds of the sweep's own choice."""
     chance, names = random.Random(seed), list(FOUR_LEAVES)
     met: list[retest.Met] = []
-    observations: list[Observation] = []
+    observations: list[Result] = []
 
     def measure(server: str, client: str, number: int) -> None:
         bad = low(chance, server, client)
         failed = bad and chance.random() < 0.5
         value = 97.8 * (0.4 if bad else 1.0) * (1 + chance.gauss(0, 0.005))
         result = None if failed else value
-        observations.append(Observation(End(server), End(client), result, number))
+        observations.append(Result(End(server), End(client), result, number))
         met.append(retest.Met(0, server, client, not bad))
 
     pairs = cover([names[at : at + 4] for at in range(0, 16, 4)])
@@ -977,7 +977,7 @@ def test_a_node_of_a_few_that_fails_most_of_the_time_is_confirmed(count: int) ->
             for a, b in zip(order[::2], order[1::2], strict=True):
                 failed = "n0" in (a, b) and chance.random() < 0.8
                 value = None if failed else 97.8 * (1 + chance.gauss(0, 0.005))
-                observations.append(Observation(End(a), End(b), value, number))
+                observations.append(Result(End(a), End(b), value, number))
         evidence = Evidence()
         evidence.add(observations)
         confirmed += locate(evidence).failing_nodes
@@ -1000,7 +1000,7 @@ def test_what_is_low_for_a_moment_at_an_uplink_that_is_bad_names_no_pair(seed: i
                     value = None
                 if one == 0 and round == 3:
                     value = 9.7 * (0.45 + 0.1 * chance.random())
-                observations.append(Observation(a, b, value, round))
+                observations.append(Result(a, b, value, round))
     evidence = Evidence({end: f"leaf{number // 4 + 1}" for number, end in enumerate(ends)})
     evidence.add(observations)
     (suspect,) = locate(evidence).suspects

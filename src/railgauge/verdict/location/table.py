@@ -11,16 +11,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from railgauge.locating import End, Evidence, Missing, Result, Routes
 from railgauge.verdict.csvfile import separator
-from railgauge.verdict.locating.evidence import Evidence
-from railgauge.verdict.locating.results import End, Missing, Observation
 
 NEEDED = ("a", "b", "value")
 #: The further columns that are read; others are ignored.
 KNOWN = (
     *("ok", "round", "leaf_a", "leaf_b", "rail", "rail_a", "rail_b"),
-    *("condition", "events_a", "events_b"),
+    *("condition", "events_a", "events_b", "direction"),
 )
+
+#: The values of the column `direction`: from a to b where nothing is said.
+_FROM_A, _FROM_B, _BOTH_WAYS = ("", "a-b", "->"), ("b-a", "<-"), ("both", "<->")
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TRUE, _FALSE = ("1", "true", "yes", "ok", "pass", "passed"), ("0", "false", "no", "fail", "failed")
@@ -70,6 +72,23 @@ def read_uplinks(text: str) -> dict[str, int]:
     return uplinks
 
 
+def read_routes(text: str) -> Routes:
+    """Forwarding tables, of columns leaf,destination,spine and where it counts source; else
+    TableError.
+    """
+    spines: dict[tuple[str, ...], str] = {}
+    for line in _lines(text, ("leaf", "destination", "spine"), ("source",)):
+        for column in ("leaf", "destination", "spine"):
+            if not line[column]:
+                raise line.error(column, "a name")
+        source = (line["source"],) if line["source"] else ()
+        key = (line["leaf"], *source, line["destination"])
+        known = spines.setdefault(key, line["spine"])
+        if known != line["spine"]:
+            raise line.error("spine", f"{_quote(known)}, as another line of this destination has")
+    return Routes(spines)
+
+
 def read(text: str) -> Evidence:
     """The evidence of a table; TableError where it is none. Lines that begin with # are remarks.
 
@@ -78,20 +97,21 @@ def read(text: str) -> Evidence:
     """
     lines = list(_lines(text, NEEDED, KNOWN))
     leaves: dict[End, tuple[str, int]] = {}
-    observations: list[Observation] = []
+    results: list[Result] = []
     missing: list[Missing] = []
+    directed = not any(line["direction"] in _BOTH_WAYS for line in lines)
     for line in lines:
         row = _row(line, leaves)
         if isinstance(row, Missing):
             missing.append(row)
         else:
-            observations.append(row)
-    evidence = Evidence({end: leaf for end, (leaf, _) in leaves.items()})
+            results.append(row)
+    evidence = Evidence({end: leaf for end, (leaf, _) in leaves.items()}, directed=directed)
     # A row that is there twice is one result; runs that failed have no value to know them by.
     numbered = itertools.count()
-    once = {(o, o.value is None and o.round is None and next(numbered)): o for o in observations}
-    observations = list(once.values())
-    evidence.add(_with_quiet_rounds(observations), [*missing, *_absent(observations)])
+    once = {(o, o.value is None and o.round is None and next(numbered)): o for o in results}
+    results = list(once.values())
+    evidence.add(_with_quiet_rounds(results), [*missing, *_absent(results)])
     return evidence
 
 
@@ -143,7 +163,7 @@ def _header(
     return header
 
 
-def _row(line: _Line, leaves: dict[End, tuple[str, int]]) -> Observation | Missing:
+def _row(line: _Line, leaves: dict[End, tuple[str, int]]) -> Result | Missing:
     ends = [End(line[side], line[f"rail_{side}"] or line["rail"] or None) for side in ("a", "b")]
     for side, end in zip("ab", ends, strict=True):
         if not end.node:
@@ -158,7 +178,9 @@ def _row(line: _Line, leaves: dict[End, tuple[str, int]]) -> Observation | Missi
     if value is None and ok is not False:
         return Missing(f"{a.name}-{b.name}", number, f"no value in line {line.number}", (a, b))
     condition = line["condition"].lower()
-    return Observation(
+    if line["direction"] not in (*_FROM_A, *_FROM_B, *_BOTH_WAYS):
+        raise line.error("direction", "a-b, b-a or both")
+    result = Result(
         a,
         b,
         None if ok is False else value,
@@ -169,6 +191,14 @@ def _row(line: _Line, leaves: dict[End, tuple[str, int]]) -> Observation | Missi
         _count(line, "events_b"),
         "quiet" in condition.split(),
     )
+    if line["direction"] in _FROM_B:
+        return result._replace(
+            sender=b,
+            receiver=a,
+            sender_events=result.receiver_events,
+            receiver_events=result.sender_events,
+        )
+    return result
 
 
 def _take_leaf(line: _Line, column: str, end: End, leaves: dict[End, tuple[str, int]]) -> None:
@@ -213,28 +243,23 @@ def _count(line: _Line, column: str) -> int:
     return int(text or 0)
 
 
-def _with_quiet_rounds(observations: Sequence[Observation]) -> list[Observation]:
-    """The observations, with `quiet` set in several rounds of one result each beside full ones."""
-    sizes = Counter(
-        observation.round for observation in observations if observation.round is not None
-    )
+def _with_quiet_rounds(results: Sequence[Result]) -> list[Result]:
+    """The results, with `quiet` set in several rounds of one result each beside full ones."""
+    sizes = Counter(result.round for result in results if result.round is not None)
     alone = {number for number, size in sizes.items() if size == 1}
     full = any(size >= _FULL_ROUND for size in sizes.values())
     if len(alone) < _QUIET_ROUNDS or not full:
-        return list(observations)
-    return [
-        observation._replace(quiet=True) if observation.round in alone else observation
-        for observation in observations
-    ]
+        return list(results)
+    return [result._replace(quiet=True) if result.round in alone else result for result in results]
 
 
-def _absent(observations: Sequence[Observation]) -> Iterator[Missing]:
+def _absent(results: Sequence[Result]) -> Iterator[Missing]:
     """The ends without a result in a round in which nearly all others have one."""
     rounds: dict[int, set[End]] = {}
-    for observation in observations:
-        if observation.round is not None:
-            rounds.setdefault(observation.round, set()).update((observation.a, observation.b))
-    everyone = {end for observation in observations for end in (observation.a, observation.b)}
+    for result in results:
+        if result.round is not None:
+            rounds.setdefault(result.round, set()).update(result.ends)
+    everyone = {end for result in results for end in result.ends}
     for number, ends in sorted(rounds.items()):
         if _WHOLE_ROUND * len(everyone) <= len(ends) < len(everyone):
             for end in sorted(everyone - ends, key=lambda end: end.order):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from railgauge.verdict.locating import End, Evidence, Located, Observation, locate
-from tests.rounds import next_round
+from railgauge.locating import End, Evidence, Located, Result, locate
+from railgauge.locating.plan import next_round
 
 Share = Callable[[random.Random, int, str, str], float]
 
@@ -18,19 +18,19 @@ SEEDS = range(20)
 
 def rounds(
     chance: random.Random, share: Share, nodes: int = 16, count: int = 6
-) -> Iterator[Observation]:
+) -> Iterator[Result]:
     """Who meets whom is drawn anew in every round; a share of 0 is a run that failed."""
     names = [f"n{number}" for number in range(nodes)]
     for number in range(count):
         chance.shuffle(names)
         for a, b in zip(names[::2], names[1::2], strict=False):
             value = 24.5 * share(chance, number, a, b) * (1 + chance.gauss(0, 0.01))
-            yield Observation(End(a), End(b), value or None, number)
+            yield Result(End(a), End(b), value or None, number)
 
 
-def judged(observations: Iterator[Observation], at_leaf: int = 0) -> Located:
+def judged(observations: Iterator[Result], at_leaf: int = 0) -> Located:
     found = list(observations)
-    ends = {end for o in found for end in (o.a, o.b)}
+    ends = {end for o in found for end in o.ends}
     evidence = Evidence({end: leaf(end.node, at_leaf) for end in ends} if at_leaf else {})
     evidence.add(found)
     return locate(evidence)
@@ -73,10 +73,10 @@ def test_who_was_low_on_all_rails_in_both_rounds_as_others_were_in_one_is_not_co
     def at_times(chance: random.Random, *_: object) -> float:
         return 0.6 if chance.random() < often else 1.0
 
-    def of_rails_at_once(seed: int) -> Iterator[Observation]:
+    def of_rails_at_once(seed: int) -> Iterator[Result]:
         for o in rounds(random.Random(seed), at_times, 64, 2):
             for rail in "0123":
-                yield o._replace(a=End(o.a.node, rail), b=End(o.b.node, rail))
+                yield o._replace(sender=End(o.sender.node, rail), receiver=End(o.receiver.node, rail))
 
     assert [confirmed(judged(of_rails_at_once(seed))) for seed in SEEDS] == [[]] * len(SEEDS)
 
@@ -88,12 +88,12 @@ def test_results_that_halve_by_themselves_convict_nobody(often: float) -> None:
 
 @pytest.mark.parametrize("often", [0.05, 0.1, 0.3, 0.5])
 def test_slow_results_of_one_ring_that_lie_side_by_side_are_no_node(often: float) -> None:
-    def ring(seed: int) -> Iterator[Observation]:
+    def ring(seed: int) -> Iterator[Result]:
         chance = random.Random(seed)
         count = chance.randint(8, 32)
         for number in range(count):
             value = 24.5 * (0.7 if chance.random() < often else 1) * (1 + chance.gauss(0, 0.01))
-            yield Observation(End(f"n{number}"), End(f"n{(number + 1) % count}"), value)
+            yield Result(End(f"n{number}"), End(f"n{(number + 1) % count}"), value)
 
     assert sum(bool(confirmed(judged(ring(seed)))) for seed in SEEDS) <= 2
 
@@ -150,7 +150,7 @@ def test_nodes_of_a_leaf_that_are_slow_one_way_are_not_its_uplink(
 
     for seed in SEEDS:
         observations = list(rounds(random.Random(seed), sends_slowly, 16, 10))
-        leaves = {end: leaf(end.node, 4) for o in observations for end in (o.a, o.b)}
+        leaves = {end: leaf(end.node, 4) for o in observations for end in o.ends}
         evidence = Evidence(leaves, directed=True)
         evidence.add(observations)
         assert "uplink leaf0" not in confirmed(locate(evidence)), seed
@@ -160,16 +160,16 @@ def of_rails(seed: int, bad: str, share: float, leaves: bool) -> Located:
     """Three rounds of twelve nodes with four rails, each rail at a leaf of its own."""
     chance = random.Random(seed)
     found = [
-        Observation(
-            o.a._replace(rail=rail),
-            o.b._replace(rail=rail),
+        Result(
+            o.sender._replace(rail=rail),
+            o.receiver._replace(rail=rail),
             (24.5 * (share if rail == bad else 1) * (1 + chance.gauss(0, 0.01))) or None,
             o.round,
         )
         for o in rounds(chance, lambda *_: 1.0, 12, 3)
         for rail in "0123"
     ]
-    evidence = Evidence({end: f"leaf{end.rail}" for o in found for end in o[:2]} if leaves else {})
+    evidence = Evidence({end: f"leaf{end.rail}" for o in found for end in o.ends} if leaves else {})
     evidence.add(found)
     return locate(evidence)
 
@@ -198,8 +198,8 @@ def test_a_condition_that_fails_everywhere_convicts_nobody_beside_rounds_that_we
             of_round.append(set())
         of_round[number] |= {a, b}
         ends = End(a), End(b)
-        found.append(Observation(*ends, 24.5, number, condition="read"))
-        found.append(Observation(*ends, None, number + 100, condition="cm"))
+        found.append(Result(*ends, 24.5, number, condition="read"))
+        found.append(Result(*ends, None, number + 100, condition="cm"))
     evidence = Evidence()
     evidence.add(found)
     assert confirmed(locate(evidence)) == []
@@ -209,7 +209,7 @@ def test_a_bad_node_of_three_is_named_where_all_rails_are_measured_at_once() -> 
     evidence = Evidence()
     evidence.add(
         [
-            Observation(End(a, str(rail)), End(b, str(rail)), value, number)
+            Result(End(a, str(rail)), End(b, str(rail)), value, number)
             for number, (a, b) in enumerate([("n0", "n1"), ("n1", "n2"), ("n0", "n2")] * 2)
             for rail in range(8)
             for value in [None if b == "n2" else 24.5 + rail / 100]
@@ -233,16 +233,17 @@ def adaptive(
         chance = random.Random(seed)
         ends = [End(f"n{number}") for number in range(nodes)]
         leaves = {end: leaf for number, end in enumerate(ends) if (leaf := leaf_of(number))}
-        evidence, result, seen = Evidence(leaves, directed=directed), None, set()
+        evidence, seen = Evidence(leaves, directed=directed), set()
+        result = locate(evidence)
         for number in range(count):
             evidence.add(
-                Observation(
+                Result(
                     a,
                     b,
                     48.5 * share(chance, seed, a.node, b.node) * (1 + chance.gauss(0, 0.01)),
                     number,
                 )
-                for a, b in next_round(evidence, ends, number, result)
+                for a, b in next_round(evidence, result, ends, number)
             )
             result = locate(evidence)
             seen.update(confirmed(result))
@@ -296,7 +297,7 @@ def test_who_is_in_every_result_of_its_condition_is_not_judged_by_them(nodes: in
 
     for seed in SEEDS:
         found = list(rounds(random.Random(seed), share, nodes, 12))
-        ends = {end for o in found for end in o[:2]}
+        ends = {end for o in found for end in o.ends}
         alone = {end: "a" if end.node == slow else "b" for end in ends} if nodes > 2 else {}
         evidence = Evidence(alone)
         evidence.add(found)
@@ -307,23 +308,10 @@ def test_who_is_in_every_result_of_its_condition_is_not_judged_by_them(nodes: in
 def test_a_reference_judges_who_is_in_every_result() -> None:
     evidence = Evidence()
     evidence.add(
-        Observation(End("n0"), End("n1"), 24.5 + number / 100, number, "", 23.0)
+        Result(End("n0"), End("n1"), 24.5 + number / 100, number, "", 23.0)
         for number in range(6)
     )
     assert locate(evidence).passing_nodes == ["n0", "n1"]
-
-
-def test_of_rounds_that_come_one_by_one_too_nobody_is_judged_by_himself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("railgauge.verdict.locating.evidence._JUDGED_ANEW", 40)
-    chance, evidence = random.Random(1), Evidence()
-    for number in range(5):
-        evidence.add(
-            Observation(End("n0"), End(f"n{other}"), 33 * (1 + chance.gauss(0, 0.01)), number)
-            for other in range(1, 31)
-        )
-    assert locate(evidence).unjudged == ("n0",)
 
 
 @pytest.mark.parametrize("at_leaf", [1, 2, 4])
@@ -335,7 +323,7 @@ def test_a_bad_pair_is_confirmed_whatever_its_leaves_have_room_for(at_leaf: int)
         {end: f"leaf{number // at_leaf}" for number, end in enumerate(ends)}, directed=True
     )
     evidence.add(
-        Observation(a, b, 24.5 * (1 + chance.gauss(0, 0.01)) * (0.7 if pair == (0, 1) else 1), n)
+        Result(a, b, 24.5 * (1 + chance.gauss(0, 0.01)) * (0.7 if pair == (0, 1) else 1), n)
         for n in range(8)
         for pair in itertools.combinations(range(8), 2)
         for a, b in [(ends[pair[n % 2]], ends[pair[1 - n % 2]])]

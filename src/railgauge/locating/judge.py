@@ -1,0 +1,633 @@
+"""Makes suspects of what explains the low results: confirmed or not, and what would confirm them.
+
+A node or rail is confirmed when
+
+1. it is low with two partners or more that are good with others, and with most of such partners;
+2. so many low partners are unlikely for any healthy one by what the campaign's other pairs are;
+3. no static path of the fabric explains it: it is low with a partner of its own leaf, or as sender
+   with partners to which others of its leaf send well;
+4. it was so in two rounds;
+5. it was not good each time that all else was quiet.
+
+A pair is confirmed when it is low every time, four times, and both its ends are good elsewhere. A
+part of the fabric is confirmed by 2 and 4, where its ends are good elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from railgauge.locating import chance, load, uplinks
+from railgauge.locating.chance import FALSE_ACCUSATION, Count
+from railgauge.locating.evidence import Evidence
+from railgauge.locating.explain import (
+    DOUBTFUL,
+    LEAST_NODES,
+    WHOLE,
+    Found,
+    explain,
+    how_many,
+    leaf_counts,
+    of_groups,
+)
+from railgauge.locating.parts import Part, Path, Paths
+from railgauge.locating.parts import Witness as PairWitness
+from railgauge.locating.results import End, natural
+from railgauge.locating.suspects import Located, Measure, Need, Suspect, SuspectKind, Witness
+
+#: The most results that are named as evidence, of either kind.
+_MOST_NAMED = 8
+
+#: A pair is confirmed when it was low so often, and its ends were good with so many others.
+PAIR_TIMES, PAIR_OTHERS = 4, 3
+
+#: The chance that some pair is low so often by itself, each time anew, is less.
+_PAIR_BY_ITSELF = 0.01
+
+#: Of up to so many nodes there are too few pairs to say how often one is low by itself: a node that
+#: is low with all others, which are good with each other, is confirmed by a greater chance.
+_FEW_NODES, _CHANCE_OF_FEW = 4, 0.1
+
+#: Most faults of a node make it low with nearly all partners. One that spares more is rarer by this
+#: factor, and by its square where leaves are not known: static paths look the same.
+_NEARLY_ALL, _PARTLY = 0.9, 0.1
+
+#: A node is low at home where the chance that a healthy one is so often is less.
+_AT_HOME = 0.05
+
+#: What is at fault in the fabric has at most this share of its low results in one round.
+_OF_ONE_ROUND = 0.75
+
+#: A node of a larger share of bad rails is at fault itself.
+MOST_RAILS = 0.5
+
+_ONE_GOOD = "one that is good with others"
+
+
+def locate(evidence: Evidence) -> Located:
+    """The suspects by all results so far."""
+    return _Judge(evidence).located()
+
+
+class _Accused(NamedTuple):
+    """A node or rail with what speaks against it."""
+
+    part: Part
+    found: tuple[Found, ...]
+    ends: tuple[End, ...]
+    lows: tuple[Path, ...]
+    events: tuple[int, ...]
+
+
+class _Judge:
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.paths = Paths(evidence)
+        #: end -> the numbers of the results in which its error counters grew
+        self.events: dict[End, list[int]] = {}
+        for number in evidence.order:
+            result = evidence.results[number]
+            if result.sender_events:
+                self.events.setdefault(result.sender, []).append(number)
+            if result.receiver_events:
+                self.events.setdefault(result.receiver, []).append(number)
+        found = explain(self.paths)
+        self.fabric = [one for one in found if not one.part.of_node]
+        self.accused = self._accused([one for one in found if one.part.of_node])
+        self.accused_ends = {end for one in self.accused for end in one.ends}
+
+    def _accused(self, found: Sequence[Found]) -> list[_Accused]:
+        """The nodes and rails, a node in place of more than half of its rails."""
+        by_node: dict[str, list[Found]] = {}
+        for one in found:
+            by_node.setdefault(one.part.node, []).append(one)
+        counted = {end: numbers for end, numbers in self.events.items() if self._counts(end)}
+        for end in counted:
+            by_node.setdefault(end.node, [])
+        accused = []
+        for node, parts in by_node.items():
+            all_ends = self.evidence.ends[node]
+            ends = {end for one in parts for end in self._ends(one.part)}
+            ends.update(end for end in counted if end.node == node)
+            whole = len(ends) > MOST_RAILS * len(all_ends)
+            if whole and (len(all_ends) > 1 or all_ends[0].rail is None):
+                accused.append(self._one(Part("node", node), parts, all_ends))
+                continue
+            accused += [
+                self._one(
+                    Part("rail", end.name, "", end),
+                    [one for one in parts if end in self._ends(one.part)],
+                    [end],
+                )
+                for end in sorted(ends, key=lambda end: end.order)
+            ]
+        return accused
+
+    def _one(self, part: Part, found: Sequence[Found], ends: Sequence[End]) -> _Accused:
+        lows = dict.fromkeys(path for one in found for path in one.lows)
+        events = [number for end in ends for number in self.events.get(end, ())]
+        return _Accused(part, tuple(found), tuple(ends), tuple(lows), tuple(sorted(events)))
+
+    def _ends(self, part: Part) -> list[End]:
+        return [part.end] if part.end is not None else self.evidence.ends[part.node]
+
+    def _counts(self, end: End) -> bool:
+        """Whether an end's error counters grow far more often than others' do, in two rounds."""
+        numbers = self.events[end]
+        if len({self.evidence.results[n].round for n in numbers}) < 2 and len(numbers) < 2:
+            return False
+        if not hasattr(self, "_event_counts"):
+            uses = Counter(end for result in self.evidence.results for end in result.ends)
+            self._event_counts = uses, sum(map(len, self.events.values())), sum(uses.values())
+        uses, moved, total = self._event_counts
+        others = Count(moved - len(numbers), total - uses[end])
+        return chance.of_as_many(len(numbers), [(others, uses[end])]) * len(uses) < FALSE_ACCUSATION
+
+    # ---- the answer ----
+
+    def located(self) -> Located:
+        evidence = self.evidence
+        suspects = [*self._of_fabric(), *map(self._of_node, self.accused), *self._pairs()]
+        suspects.sort(key=lambda s: (not s.confirmed, -s.score, natural(s.name)))
+        ends = {end for suspect in suspects for end in suspect.ends}
+        goods: Counter[End] = Counter()
+        for number, result in enumerate(evidence.results):
+            if evidence.good[number] and not result.quiet:
+                goods.update(result.ends)
+        others = [goods[e] for of_node in evidence.ends.values() for e in of_node if e not in ends]
+        unrepeated = [path for path in self.paths.low_results if not self.paths.level(path)]
+        return Located(
+            tuple(suspects),
+            tuple(evidence.missing),
+            evidence.rounds,
+            tuple(evidence.nodes),
+            tuple(dict.fromkeys(evidence.alike)),
+            tuple(unrepeated),
+            min(others, default=0),
+            tuple(evidence.cleared),
+            tuple(evidence.unjudged),
+        )
+
+    # ---- nodes and rails ----
+
+    def _of_node(self, one: _Accused) -> Suspect:
+        witnesses = self._witnesses(one)
+        low = [witness for witness in witnesses if witness.level]
+        confirm = tuple(self._to_confirm(one))
+        kind: SuspectKind = "node" if one.part.kind == "node" else "rail"
+        numbers = [n for path in one.lows for n in self.paths.low_results[path]]
+        missed = load.missed_when_quiet(self.evidence, one.ends, numbers) if numbers else None
+        if missed is not None and missed < load.BY_CHANCE:
+            kind = "load"
+        elif missed is not None and not confirm and not self.evidence.added >= set(one.ends):
+            why = "while all else is quiet: it was good then, too rarely to tell"
+            confirm = (self._measure(one, why, "quiet"),)
+        partners = {path[1] if path[0].node == one.part.node else path[0] for path in one.lows}
+        return Suspect(
+            kind,
+            one.part.name,
+            max((found.gain for found in one.found), default=0.0) + 5.0 * bool(one.events),
+            (one.part.node,),
+            one.ends,
+            (*self._convicting(numbers), *self._counters(one), *self._clearing(partners, one)),
+            confirm,
+            only_as=self._only_as(one),
+            low_with=len({w.nodes[1] for w in low}),
+            partners=len({w.nodes[1] for w in witnesses}),
+        )
+
+    def _witnesses(self, one: _Accused) -> list[PairWitness]:
+        """Those of the rail, or of a node all that its parts have."""
+        found: dict[tuple[str, str], PairWitness] = {}
+        for part in one.found:
+            for witness in part.witnesses:
+                known = found.get(witness.nodes)
+                if known is None or (witness.level, witness.sound) > (known.level, known.sound):
+                    found[witness.nodes] = witness
+        return list(found.values())
+
+    def _only_as(self, one: _Accused) -> Literal["", "sender", "receiver"]:
+        """The part in which alone it was low, where it was good in the other one."""
+        if not self.evidence.directed or not one.lows:
+            return ""
+        sent = {path[0] in one.ends for path in one.lows}
+        good = {
+            sends
+            for end in one.ends
+            for roles in self.paths.good_with.get(end, {}).values()
+            for sends in roles
+        }
+        if sent == {True} and good == {False}:
+            return "sender"
+        return "receiver" if sent == {False} and good == {True} else ""
+
+    def _to_confirm(self, one: _Accused) -> Iterator[Measure]:
+        """What is still to be measured for a node or rail; nothing where it is confirmed."""
+        witnesses = self._witnesses(one)
+        sound = [witness for witness in witnesses if witness.sound]
+        low = [witness for witness in sound if witness.level]
+        counted = one.events and any(self._counts(end) for end in one.ends if end in self.events)
+        events = {self.evidence.results[n].round for n in one.events} if counted else set()
+        if len(low) + len(events) < 2:
+            yield self._measure(one, "a partner that is good with others")
+        elif 2 * len(low) <= len(sound) and len(events) < 2:
+            why = f"it is slow with {len(low)} of {len(sound)} partners"
+            yield self._measure(one, f"more partners: {why}")
+        elif not counted and self._chance(one, sound) >= self._most_chance(sound, low):
+            yield self._measure(one, "more partners: so few may be slow by chance")
+        elif not counted and (why := self._other_explanation(one)):
+            yield self._measure(one, why, "home")
+        elif not self._in_two_rounds(one):
+            yield self._measure(one, "in another round")
+
+    def _chance(self, one: _Accused, sound: Sequence[PairWitness]) -> float:
+        """The chance that any healthy node or rail is low with so many partners: the level of loss
+        that says most, times the number of levels that were tried.
+        """
+        part = one.found[0].part
+        levels = sorted({witness.level for witness in sound if witness.level})
+        if not levels:
+            return 1.0
+        chances = []
+        for level in levels:
+            groups = of_groups(self.paths, part, sound, level, DOUBTFUL)
+            low = sum(own.low for _, own in groups)
+            chances.append(chance.of_as_many(low, [(others, own.all) for others, own in groups]))
+        return min(chances) * len(levels) * how_many(self.paths, part)
+
+    def _most_chance(self, sound: Sequence[PairWitness], low: Sequence[PairWitness]) -> float:
+        nodes = len(self.evidence.ends)
+        all_low = len(low) == len(sound) == nodes - 1
+        if nodes <= _FEW_NODES and all_low and not self.paths.open:
+            return _CHANCE_OF_FEW
+        if len(low) > _NEARLY_ALL * len(sound):
+            return FALSE_ACCUSATION
+        return FALSE_ACCUSATION * (_PARTLY if self.paths.leaf_of else _PARTLY**2)
+
+    def _in_two_rounds(self, one: _Accused) -> bool:
+        results = self.evidence.results
+        lows = {results[n].round for path in one.lows for n in self.paths.low_results[path]}
+        rounds = lows | {results[n].round for n in one.events}
+        return len(rounds) > 1 or None in rounds
+
+    def _other_explanation(self, one: _Accused) -> str:
+        """Why static paths of the fabric may explain it as well; "" where they do not."""
+        leaf_of, directed = self.paths.leaf_of, self.evidence.directed
+        leaf = leaf_of.get(one.ends[0])
+        witnesses = [witness for witness in self._witnesses(one) if witness.sound]
+        low = [witness for witness in witnesses if witness.level]
+        sent = {path[1].node for path in one.lows if path[0] in one.ends}
+        if leaf is None:
+            # Data to one destination takes one path from all, but those of its own leaf.
+            if len(low) <= _NEARLY_ALL * len(witnesses):
+                return "a partner on its own leaf: leaves are not known, and it is good with some"
+            if directed and not sent and 5 * len(low) < 4 * (len(self.evidence.ends) - 1):
+                return (
+                    "a partner on its own leaf: leaves are not known, and it only receives slowly"
+                )
+            return ""
+        leaves = {leaf_of.get(end) for of_node in self.evidence.ends.values() for end in of_node}
+        if len(leaves) < 2 or self._low_at_home(one, low, witnesses):
+            return ""
+        if directed and len(sent) > 1 and self._leaf_sends_well(one, leaf):
+            return ""
+        return "a partner on its own leaf"
+
+    def _low_at_home(
+        self, one: _Accused, low: Sequence[PairWitness], all_: Sequence[PairWitness]
+    ) -> bool:
+        """Whether it is low within its leaf more often than others are by themselves."""
+        home = [witness for witness in all_ if witness.group == "within"]
+        home_low = sum(witness in home for witness in low)
+        if not home_low or 2 * home_low <= len(home):
+            return False
+        groups = of_groups(self.paths, one.found[0].part, all_, 1, DOUBTFUL)
+        # Between leaves pairs are low as often, or more.
+        others = Count(sum(count.low for count, _ in groups), sum(count.all for count, _ in groups))
+        return chance.of_as_many(home_low, [(others, len(home))]) < _AT_HOME
+
+    def _leaf_sends_well(self, one: _Accused, leaf: str) -> bool:
+        """Whether two other nodes of the leaf were good senders to other leaves."""
+        good = set()
+        for (a, b), numbers in self.paths.results.items():
+            if (
+                self.paths.leaf_of.get(a) == leaf
+                and self.paths.leaf_of.get(b) not in (leaf, None)
+                and a.node != one.part.node
+                and any(self.evidence.good[n] for n in numbers)
+            ):
+                good.add(a.node)
+        return len(good) > 1
+
+    def _is_clean(self, end: End, without: str) -> bool:
+        """Whether an end is good with another node than this, and not accused itself."""
+        if end in self.accused_ends:
+            return False
+        known = self.paths.good_with.get(end)
+        return known is None or any(node != without for node in known)
+
+    def _measure(self, one: _Accused, why: str, need: Need = "partner") -> Measure:
+        met = {node for path in one.lows for node in (path[0].node, path[1].node)}
+        leaf = self.paths.leaf_of.get(one.ends[0]) if need == "home" else None
+        return Measure(one.part.name, self._clean(one.ends[0], met, leaf), why, need)
+
+    def _clean(self, end: End, without: Iterable[str], leaf: str | None = None) -> str:
+        """A partner on the same rail that is good and was never low, of this leaf or of the end's
+        own where possible.
+        """
+        excluded = {end.node, *without}
+        low = {other for path in self.paths.low_results for other in path}
+        own = leaf or self.paths.leaf_of.get(end)
+        clean = [
+            other
+            for node, ends in self.evidence.ends.items()
+            if node not in excluded
+            for other in ends
+            if other.rail == end.rail and other not in low and other in self.evidence.good_ends
+        ]
+        at_home = [other for other in clean if self.paths.leaf_of.get(other) == own]
+        if at_home or (clean and leaf is None):
+            return (at_home or clean)[0].name
+        return _ONE_GOOD
+
+    # ---- pairs ----
+
+    def _pairs(self) -> Iterator[Suspect]:
+        """The low paths that no part explains."""
+        pairs: dict[tuple[str, str], list[Path]] = {}
+        for path in self.paths.open:
+            if self._stands_out(path):
+                first, second = sorted((path[0].node, path[1].node), key=natural)
+                pairs.setdefault((first, second), []).append(path)
+        for nodes, lows in pairs.items():
+            ends = tuple(dict.fromkeys(end for path in lows for end in sorted(path, key=_order)))
+            numbers = [n for path in lows for n in self.paths.low_results[path]]
+            yield Suspect(
+                "pair",
+                "-".join(nodes),
+                float(max(self.paths.open[path] for path in lows)),
+                nodes,
+                ends,
+                (*self._convicting(numbers), *self._clearing(ends, None, nodes)),
+                tuple(self._to_confirm_pair(nodes, ends, lows, numbers)),
+            )
+
+    def _stands_out(self, path: Path) -> bool:
+        """Whether a path is lower than noise makes some result of so many: it is farther below the
+        centre than others lie above it.
+        """
+        evidence = self.evidence
+        losses = []
+        for number in self.paths.low_results[path]:
+            result, expected = evidence.results[number], evidence.expected[number]
+            if not result.value or not expected or result.bound is not None:
+                return True
+            losses.append(expected / result.value)
+        return min(losses) > self._noise
+
+    @property
+    def _noise(self) -> float:
+        if not hasattr(self, "_most_noise"):
+            evidence = self.evidence
+            above = sorted(
+                (r.value / e for r, e in zip(evidence.results, evidence.expected) if r.value and e),
+                reverse=True,
+            )
+            self._most_noise = above[2] ** 1.25 if len(above) >= 100 else 1.0
+        return self._most_noise
+
+    def _to_confirm_pair(
+        self, nodes: tuple[str, str], ends: Sequence[End], lows: Sequence[Path], numbers: list[int]
+    ) -> Iterator[Measure]:
+        def with_others(end: End, sends: bool) -> int:
+            if end in self.accused_ends:
+                return 0
+            known = self.paths.good_with[end].items()
+            return sum(sends in roles for node, roles in known if node not in nodes)
+
+        def others(least: int) -> Iterator[Measure]:
+            for end, sends in dict.fromkeys(e for a, b in lows for e in ((a, True), (b, False))):
+                if with_others(end, sends) < least:
+                    part = f"as {'sender' if sends else 'receiver'} " * self.evidence.directed
+                    why = f"{part}with {'others' if least > 1 else 'another'}"
+                    yield Measure(end.name, self._clean(end, nodes), why, "partner")
+
+        if lacking := list(others(1)):
+            yield from lacking
+            return
+        rounds = {self.evidence.results[n].round for n in numbers}
+        times = len(numbers) if None in rounds else len(rounds)
+        all_low = all(len(self.paths.results[p]) == len(self.paths.low_results[p]) for p in lows)
+        low = len(self.paths.open) + sum(not self.paths.level(p) for p in self.paths.low_results)
+        rate = chance.usual(low - len(lows), max(len(self.paths.results) - len(lows), low))
+        by_itself = rate ** (times - 1) * len(self.paths.open)
+        if times < PAIR_TIMES or not all_low or by_itself >= _PAIR_BY_ITSELF:
+            yield Measure(nodes[0], nodes[1], "the pair again", "pair")
+        else:
+            yield from others(PAIR_OTHERS)
+
+    # ---- the fabric ----
+
+    def _of_fabric(self) -> Iterator[Suspect]:
+        """One suspect for each leaf, direction and rail, or link."""
+        suspects: dict[tuple[str, ...], list[Found]] = {}
+        for one in self.fabric:
+            part = one.part
+            kind: str = part.kind if part.kind in ("plane", "leaf") else "uplink"
+            name = (
+                part.name
+                if kind == "plane"
+                else part.name + (f" rail {part.rail}" if part.rail else "")
+            )
+            suspects.setdefault((kind, name, part.way, part.spine), []).append(one)
+        for (kind, name, way, spine), found in suspects.items():
+            yield self._fabric_suspect(kind, name, way, spine, found)
+
+    def _fabric_suspect(
+        self, kind: str, name: str, way: str, spine: str, found: Sequence[Found]
+    ) -> Suspect:
+        parts = [one.part for one in found]
+        lows = [path for one in found for path in one.lows]
+        numbers = [n for path in lows for n in self.paths.low_results[path]]
+        leaf = parts[0].name
+        direction: Literal["", "up", "down"] = {"send": "up", "receive": "down"}.get(way, "")  # type: ignore[assignment]
+        leaf_of = self.paths.leaf_of
+        if kind == "plane":
+            ends = [e for of in self.evidence.ends.values() for e in of if e.rail == leaf]
+            leaves = {leaf_of.get(end) for end in ends}
+            known = leaves.pop() if len(leaves) == 1 else None
+            shared = any(of == known and end.rail != leaf for end, of in leaf_of.items())
+            name = known if known and not shared else f"rail {leaf}"
+            confirm = self._fabric_needs(found, lows, "other rails")
+            if name.startswith("rail "):
+                confirm = confirm or [Measure(name, "other rails, its leaf known", "", "paths")]
+            return self._suspect("leaf", name, "", found, ends, numbers, confirm)
+        at_leaf = [
+            end for end, of in leaf_of.items() if of == leaf and parts[0].rail in (None, end.rail)
+        ]
+        far = {leaf_of.get(e) for path in lows for e in path if leaf_of.get(e) != leaf}
+        confirm = self._fabric_needs(found, lows, "other leaves")
+        if kind == "uplink" and direction and not spine and len(far) < 2:
+            why = "with a third leaf: data is slow with one other alone"
+            confirm = confirm or [Measure(name, "other leaves", why, "paths")]
+        if kind == "uplink":
+            if len(far) == 1 and direction == "" and not spine:
+                both = "-".join(sorted((leaf, *map(str, far)), key=natural))
+                name = both + name[len(leaf) :]
+                confirm = confirm or [
+                    Measure(name, "a third leaf", "the leaf is not known", "paths")
+                ]
+            elif spine:
+                name = f"{leaf}:{spine}"
+            elif direction == "" or self.evidence.uplink_events or self.evidence.uplink_bytes:
+                name = uplinks.by_counters(self.evidence, leaf) + name[len(leaf) :]
+        ends = at_leaf
+        if direction == "down":
+            ends = list(dict.fromkeys(path[1] for path in lows))
+        elif direction == "up":
+            ends = list(dict.fromkeys(path[0] for path in lows))
+        return self._suspect(kind, name, direction, found, ends, numbers, confirm)  # type: ignore[arg-type]
+
+    def _suspect(
+        self,
+        kind: SuspectKind,
+        name: str,
+        direction: Literal["", "up", "down"],
+        found: Sequence[Found],
+        ends: Sequence[End],
+        numbers: Sequence[int],
+        confirm: Sequence[Measure],
+    ) -> Suspect:
+        ends = sorted(ends, key=_order)
+        return Suspect(
+            kind,
+            name,
+            sum(one.gain for one in found),
+            tuple(sorted({end.node for end in ends}, key=natural)),
+            tuple(ends),
+            tuple(self._convicting(numbers)),
+            tuple(confirm),
+            direction=direction,
+        )
+
+    def _fabric_needs(
+        self, found: Sequence[Found], lows: Sequence[Path], with_: str
+    ) -> list[Measure]:
+        name = found[0].part.name
+        results = self.evidence.results
+        rounds = {results[n].round for path in lows for n in self.paths.low_results[path]}
+        chances = []
+        for one in found:
+            groups = of_groups(self.paths, one.part, one.witnesses, one.level)
+            low = sum(own.low for _, own in groups)
+            as_many = chance.of_as_many(low, [(others, own.all) for others, own in groups])
+            chances.append(as_many * how_many(self.paths, one.part))
+        if min(chances) >= FALSE_ACCUSATION:
+            return [Measure(name, with_, "more paths: so few may be slow by chance", "paths")]
+        steady = [p for one in found for p in self._not_momentary(one)]
+        if found[0].share <= WHOLE and len(steady) < LEAST_NODES:
+            return [Measure(name, with_, "in another round: all was slow at once", "paths")]
+        in_round = Counter(results[n].round for p in lows for n in self.paths.low_results[p])
+        if None not in rounds and max(in_round.values()) > _OF_ONE_ROUND * sum(in_round.values()):
+            return [Measure(name, with_, "in another round", "paths")]
+        if not self._beyond_nodes(found):
+            why = "they may be slow themselves"
+            return [Measure(name, "its nodes with each other", why, "paths")]
+        return []
+
+    def _not_momentary(self, one: Found) -> list[Path]:
+        """The low paths of rounds in which others on the part were good: a bad link of several
+        makes some slow, and a bad moment all.
+        """
+        low, count = Counter[object](), Counter[object]()
+        results = self.evidence.results
+        for _, ways in self.paths.paths_on(one.part):
+            for path in (path for of in ways for path in of):
+                count.update({results[n].round for n in self.paths.results[path]})
+                low.update({results[n].round for n in self.paths.low_results.get(path, ())})
+        moments = {r for r in low if r is not None and low[r] > 3 and low[r] > 0.9 * count[r]}
+        return [
+            path
+            for path in one.lows
+            if any(results[n].round not in moments for n in self.paths.low_results[path])
+        ]
+
+    def _beyond_nodes(self, found: Sequence[Found]) -> bool:
+        """Whether the nodes of a leaf are good apart from what the part explains: with each other;
+        or of one of several uplinks in the same way with other leaves; or all of them are low.
+        """
+        one = max(found, key=lambda one: len(one.lows))
+        part, leaf_of = one.part, self.paths.leaf_of
+        if part.kind not in ("uplinks", "leaf"):
+            return True
+        between, _, _ = leaf_counts(self.paths, part)
+        if part.kind == "leaf":
+            return all(count.low for count in between.values())
+        slow = {
+            (end, end == path[0])
+            for path in one.lows
+            for end in path
+            if leaf_of.get(end) == part.name
+        }
+        good, met = 0, 0
+        for end, sends in slow:
+            home = {
+                node: roles
+                for node, roles in self.paths.good_with[end].items()
+                if {leaf_of.get(e) for e in self.evidence.ends[node]} == {part.name}
+            }
+            others = self.paths.good_with[end] if one.share <= 0.5 else home
+            good += any(sends in roles for roles in others.values())
+            met += any(
+                {leaf_of.get(e) for e in self.evidence.ends[node]} == {part.name}
+                for node in self.paths.of_node[end.node]
+            )
+        if one.share <= 0.5 or met:
+            return 2 * good > (len(slow) if one.share <= 0.5 else met)
+        return one.share > 0.9 and all(count.low for count in between.values())
+
+    # ---- witnesses ----
+
+    def _convicting(self, numbers: Iterable[int]) -> Iterator[Witness]:
+        levels, place = self.evidence.levels, {n: k for k, n in enumerate(self.evidence.lows)}
+        strongest = sorted(dict.fromkeys(numbers), key=lambda n: (-levels[n], place[n]))
+        yield from (self._witness(n, "convicts") for n in strongest[:_MOST_NAMED])
+
+    def _counters(self, one: _Accused) -> Iterator[Witness]:
+        for number in one.events[:_MOST_NAMED]:
+            yield self._witness(number, "counter")
+
+    def _clearing(
+        self, partners: Iterable[End], one: _Accused | None, nodes: Sequence[str] = ()
+    ) -> Iterator[Witness]:
+        """A good result of each partner with another node."""
+        without = {*nodes, *([one.part.node] if one else ())}
+        wanted = set(partners)
+        for number in self.evidence.order:
+            result = self.evidence.results[number]
+            if not wanted:
+                return
+            if self.evidence.good[number] and not result.quiet and without.isdisjoint(result.nodes):
+                if not wanted.isdisjoint(result.ends):
+                    wanted.difference_update(result.ends)
+                    yield self._witness(number, "clears")
+            elif self.evidence.good[number] and nodes and not result.quiet:
+                partner = [end for end in result.ends if end in wanted]
+                if partner and not set(result.nodes) <= without:
+                    wanted.difference_update(partner)
+                    yield self._witness(number, "clears")
+
+    def _witness(self, number: int, says: Literal["convicts", "clears", "counter"]) -> Witness:
+        result = self.evidence.results[number]
+        a, b = result.ends
+        if says == "counter" and not result.sender_events:
+            a, b = b, a
+        return Witness(
+            a.name, b.name, result.round, result.value, self.evidence.expected[number], says
+        )
+
+
+def _order(end: End) -> tuple[object, ...]:
+    return end.order

@@ -1,0 +1,345 @@
+"""The next round: the pairs that best separate what is left.
+
+Each end has at most one partner. Ends of suspects meet partners that tell a node from a pair, and
+both from the fabric; all other ends meet somebody too, so that the load stays the same, and each
+such pair says how often healthy ones are low.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from railgauge.locating import load
+from railgauge.locating.evidence import Evidence
+from railgauge.locating.judge import locate
+from railgauge.locating.results import End
+from railgauge.locating.suspects import Located, Suspect
+
+Pair = tuple[End, End]
+
+#: So many pairs at most are measured besides those of suspects.
+MOST_OTHERS = 128
+
+#: What a pair is measured for first: the kind of leaf that the partner is on. A low result between
+#: two leaves is first repeated with another end of the partner's leaf, then at home.
+_Kind = str
+
+
+def next_round(
+    evidence: Evidence,
+    located: Located,
+    ends: Sequence[End],
+    number: int,
+    across: bool = True,
+    most_others: int | None = None,
+) -> list[Pair]:
+    """The (sender, receiver) of each pair of round `number`, of these ends.
+
+    `across`: ends that no suspect needs meet ends of other leaves, else of their own. Of such pairs
+    there are `most_others` at most.
+    """
+    chosen = _Plan(evidence, located, ends, number, across)
+    chosen.for_suspects()
+    needed = len(chosen.pairs)
+    chosen.fill()
+    return chosen.pairs[: None if most_others is None else needed + most_others]
+
+
+class Added(NamedTuple):
+    """A round that a sweep adds: of the condition with this number; `quiet`: one pair alone."""
+
+    condition: int
+    pairs: Sequence[Pair]
+    quiet: bool = False
+
+
+def added_round(
+    conditions: Sequence[Evidence], ends: Sequence[End], number: int, left: int
+) -> Added | None:
+    """The round that tells most of what is open under some condition, where `left` rounds are left;
+    None where nothing is open.
+    """
+    known = [(place, evidence, locate(evidence)) for place, evidence in enumerate(conditions)]
+    unsure = [each for each in known if is_open(each[2])]
+    if unsure:
+        place, evidence, located = max(unsure, key=lambda each: len(each[2].suspects))
+        crossed = sum(evidence.crosses(result) is True for result in evidence.results)
+        across = 2 * crossed > len(evidence.results)
+        pairs = next_round(evidence, located, ends, number, across, MOST_OTHERS)
+        return Added(place, pairs) if pairs else None
+    for place, evidence, located in known:
+        # Where each round had one pair, all were quiet.
+        sizes = Counter(result.round for result in evidence.results)
+        if max(sizes.values(), default=0) > 1:
+            pair = quiet_pair(evidence, located, ends, left)
+            if pair is not None:
+                return Added(place, [pair], quiet=True)
+    return None
+
+
+def quiet_pair(evidence: Evidence, located: Located, ends: Sequence[End], left: int) -> Pair | None:
+    """The pair to measure while all else is quiet: those of a confirmed node in turn, as long as it
+    is good with them, and so often that this shows load; and once, after its first, a pair of
+    others, to see what is good then.
+
+    None where no node is at fault, or where less than the needed rounds are `left`: a few good
+    results show nothing.
+    """
+    there = set(ends)
+    quiet = [number for number, result in enumerate(evidence.results) if result.quiet]
+    guilty = {end for s in located.suspects if s.kind in ("node", "rail") for end in s.ends}
+    for suspect in located.suspects:
+        if not suspect.confirmed or suspect.kind not in ("node", "rail"):
+            continue
+        own = set(suspect.ends)
+        lows = [r for n in evidence.lows if not own.isdisjoint((r := evidence.results[n]).ends)]
+        leaf = {evidence.crosses(result) for result in lows[:1]}
+        pairs = [
+            r.ends
+            for r in lows
+            if not r.quiet and there.issuperset(r.ends) and evidence.crosses(r) in leaf
+            if guilty.isdisjoint(set(r.ends) - own)
+        ]
+        clean = [
+            r.ends
+            for n, r in enumerate(evidence.results)
+            if evidence.good[n] and not r.quiet and there.issuperset(r.ends)
+            if guilty.isdisjoint(r.ends) and evidence.crosses(r) in leaf
+        ]
+        done = [n for n in quiet if not own.isdisjoint(evidence.results[n].ends)]
+        others = [n for n in quiet if guilty.isdisjoint(evidence.results[n].ends)]
+        if not pairs or not clean or not all(evidence.good[n] for n in (*done, *others)):
+            continue
+        needed = load.quiet_needed(len(lows)) - len(done)
+        if needed > 0 and needed + (not others) <= left:
+            return clean[0] if done and not others else pairs[len(done) % len(pairs)]
+    return None
+
+
+def is_open(located: Located) -> bool:
+    """Whether a suspect is left that more results may confirm or clear."""
+    return any(not suspect.confirmed for suspect in located.suspects)
+
+
+class _Plan:
+    def __init__(
+        self,
+        evidence: Evidence,
+        located: Located,
+        ends: Sequence[End],
+        number: int,
+        across: bool,
+    ) -> None:
+        evidence.judge()
+        self.evidence, self.located, self.number, self.across = evidence, located, number, across
+        self.leaf_of = evidence.leaves
+        self.ends = ends
+        self.free = dict.fromkeys(ends)
+        self.pairs: list[Pair] = []
+        suspected = {
+            end
+            for suspect in located.suspects
+            for end in suspect.ends
+            if suspect.kind in ("node", "rail", "pair")
+        }
+        low = {end for n in evidence.lows for end in evidence.results[n].ends}
+        #: pair of ends -> how often it was measured; end -> how often more it sent than received
+        self.met: Counter[Pair] = Counter()
+        self.balance: Counter[End] = Counter()
+        for result in evidence.results:
+            self.met[result.ends] += 1
+            self.balance[result.sender] += 1
+            self.balance[result.receiver] -= 1
+        by_rail: dict[str | None, list[End]] = {}
+        for end in ends:
+            by_rail.setdefault(end.rail, []).append(end)
+        #: rail -> ends that are good and were never low, then those that are good
+        self.witnesses = (
+            {
+                rail: [
+                    *self._turned([e for e in of if e in evidence.good_ends and e not in low]),
+                    *[e for e in of if e in evidence.good_ends and e in low and e not in suspected],
+                ]
+                for rail, of in by_rail.items()
+            }
+            if located.suspects
+            else {}
+        )
+
+    def _turned(self, ends: list[End]) -> list[End]:
+        turn = self.number * 7 % max(len(ends), 1)
+        return ends[turn:] + ends[:turn]
+
+    def for_suspects(self) -> None:
+        for suspect in self.located.suspects:
+            if not suspect.confirmed:
+                self._for(suspect)
+
+    def _measure(self, sender: End, receiver: End) -> None:
+        self.pairs.append((sender, receiver))
+        del self.free[sender], self.free[receiver]
+
+    # ---- suspects ----
+
+    def _for(self, suspect: Suspect) -> None:
+        if suspect.kind == "uplink" or suspect.kind == "leaf":
+            self._more_of_leaf(suspect)
+            return
+        if suspect.kind == "pair" and any(m.need == "pair" for m in suspect.confirm):
+            for sender, receiver in self._low_pairs(suspect):
+                if sender in self.free and receiver in self.free:
+                    self._measure(sender, receiver)
+            return
+        lows = list(self._low_pairs(suspect))
+        needy = {m.a for m in suspect.confirm}
+        for end in suspect.ends:
+            if suspect.kind == "pair" and needy.isdisjoint((end.name, end.node)):
+                continue
+            self._partner(suspect, end, lows)
+
+    def _low_pairs(self, suspect: Suspect) -> Iterator[Pair]:
+        """The low results of a suspect's ends, the newest first."""
+        own = set(suspect.ends)
+        seen = set()
+        for number in reversed(self.evidence.lows):
+            ends = self.evidence.results[number].ends
+            both = suspect.kind == "pair"
+            if ends not in seen and (own.issuperset(ends) if both else not own.isdisjoint(ends)):
+                seen.add(ends)
+                yield ends
+
+    def _partner(self, suspect: Suspect, end: End, lows: Sequence[Pair]) -> None:
+        """Give an end the partner that tells most: in the part in which it was low."""
+        own = [pair for pair in lows if end in pair]
+        if end not in self.free or not own:
+            return
+        sends = self._sends(suspect, end, own)
+        if any(measure.need == "home" for measure in suspect.confirm):
+            self._meet(end, own, sends, ["home"])
+        if end in self.free:
+            self._meet(end, own, sends, self._kinds(end, own, suspect.kind != "pair"))
+
+    def _meet(self, end: End, own: Sequence[Pair], sends: bool, kinds: Sequence[_Kind]) -> None:
+        """Give an end a partner of the kind that it has met the least in this part."""
+        tested = Counter(
+            kind
+            for a, b in self.met
+            if end == (a if sends else b)
+            for kind in kinds
+            if self._is_of(kind, end, b if sends else a, own)
+        )
+        # The low result itself was with one of the same leaf.
+        tested["same"] -= 1
+        # A new partner is a new witness; one that was met the other way round is half of one.
+        orders = sorted(kinds, key=lambda kind: (kind == "any", tested[kind]))
+        for is_new, kind in itertools.product((True, False), orders):
+            for partner in self.witnesses.get(end.rail, ()):
+                pair = (end, partner) if sends else (partner, end)
+                fits = partner in self.free and partner.node != end.node
+                met = self.met[pair] or (is_new and self.met[pair[1], pair[0]])
+                if fits and not met and self._is_of(kind, end, partner, own):
+                    self._measure(*pair)
+                    return
+
+    def _sends(self, suspect: Suspect, end: End, own: Sequence[Pair]) -> bool:
+        """Whether an end is to send: as it was low; of a node or rail that was low each time, in
+        the part that it had less often.
+        """
+        if suspect.kind in ("node", "rail") and not suspect.only_as:
+            parts = Counter(end == a for a, b in self.met if end in (a, b))
+            if parts[True] != parts[False] and min(parts[True], parts[False]) < 2:
+                return parts[True] < parts[False]
+        low = Counter(end == a for a, _ in own)
+        return low[True] > low[False] or (low[True] == low[False] and self.number % 2 == 0)
+
+    def _kinds(self, end: End, own: Sequence[Pair], is_node: bool) -> list[_Kind]:
+        """The kinds of partners that tell most: of the leaf of a partner with which it was low, of
+        its own leaf, and of others. A node is told from the paths to it by one of its own leaf.
+        """
+        leaf = self.leaf_of.get(end)
+        if leaf is None:
+            return ["any"]
+        if all(self.leaf_of.get(other) == leaf for pair in own for other in pair):
+            return ["home", "any"]
+        if is_node:
+            return ["home", "other", "same", "any"]
+        return ["same", "home", "other", "any"]
+
+    def _is_of(self, kind: _Kind, end: End, partner: End, own: Iterable[Pair]) -> bool:
+        if kind == "any":
+            return True
+        leaf = self.leaf_of.get(partner)
+        if kind == "home":
+            return leaf == self.leaf_of.get(end)
+        low = {self.leaf_of.get(other) for pair in own for other in pair if other != end}
+        return (leaf in low) == (kind == "same") and leaf != self.leaf_of.get(end)
+
+    def _more_of_leaf(self, suspect: Suspect) -> None:
+        """More paths of a leaf in the suspect direction. The destinations that were low meet
+        senders of third leaves, and of their own: so what leaves one leaf is told from what enters
+        another.
+        """
+        name = suspect.name.partition(":")[0].partition(" rail ")[0].partition("-")[0]
+        own = {end for end in self.ends if self.leaf_of.get(end) == name}
+        lows = [
+            pair
+            for number in self.evidence.lows
+            if not own.isdisjoint(pair := self.evidence.results[number].ends)
+        ]
+        for sender, receiver in dict.fromkeys(lows):
+            if receiver in self.free:
+                leaves = {self.leaf_of.get(a) for a, b in self.met if b == receiver}
+                third = bool(leaves - {self.leaf_of.get(sender), self.leaf_of.get(receiver)})
+                home = suspect.direction == "up" or self.leaf_of.get(receiver) in leaves
+                first = ["other"] * (not third) + ["home"] * (not home)
+                self._meet(receiver, [(sender, receiver)], False, first or ["same", "other"])
+        others = [end for end in self.free if self.leaf_of.get(end) not in (name, None)]
+        for place, end in enumerate([end for end in self.free if end in own]):
+            down = suspect.direction == "down" or (suspect.direction == "" and place % 2 == 0)
+            for other in others:
+                pair = (other, end) if down else (end, other)
+                if other in self.free and other.rail == end.rail and not self.met[pair]:
+                    self._measure(*pair)
+                    break
+
+    # ---- all others ----
+
+    def fill(self) -> None:
+        """Pair the free ends, rail by rail, with ends that they have not met. Where a suspect meets
+        another leaf, so do they: it needs others to be compared with.
+        """
+        across = self.across or any(
+            self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
+        )
+        rails: dict[str | None, list[End]] = {}
+        for end in self.ends:
+            if end in self.free:
+                rails.setdefault(end.rail, []).append(end)
+        for ends in rails.values():
+            if across or not self.leaf_of:
+                self._match(sorted(ends, key=lambda end: self.leaf_of.get(end, "")))
+                continue
+            leaves: dict[str, list[End]] = {}
+            for end in ends:
+                leaves.setdefault(self.leaf_of.get(end, ""), []).append(end)
+            for of_leaf in leaves.values():
+                self._match(of_leaf)
+
+    def _match(self, ends: list[End]) -> None:
+        """Each with one half of all away, in every round another one that it has not met yet."""
+        half = len(ends) // 2
+        leaves = len({self.leaf_of.get(end) for end in ends})
+        step = 2 * half // leaves + 1 if leaves > 1 else 1
+        first, second = ends[:half], ends[half:]
+        for tried in range(min(len(second), 8)):
+            turn = (self.number * step + tried) % len(second)
+            pairs = list(zip(first, second[turn:] + second[:turn]))
+            if tried == 7 or not any(self.met[p] or self.met[p[1], p[0]] for p in pairs):
+                break
+        for one, other in pairs if half else ():
+            if one.node != other.node:
+                sends = (self.balance[one], other.order) <= (self.balance[other], one.order)
+                self._measure(*((one, other) if sends else (other, one)))

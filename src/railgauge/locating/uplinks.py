@@ -1,0 +1,66 @@
+"""Which uplink of a leaf at fault it is, by the switches' own counters."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from railgauge.locating.evidence import Evidence
+
+#: An uplink's own counter stands out above so many times the median of the leaf's others.
+_OUTSTANDING = 10
+
+#: An uplink is starved that carried less than this share of what each of the others did, where
+#: flows that take an uplink at random leave one so little with at most this probability.
+_STARVED, _BY_CHANCE = 1 / 3, 1e-3
+
+
+def by_counters(evidence: Evidence, leaf: str) -> str:
+    """The leaf's uplink with counters that stand out, or the leaf."""
+    return with_errors(evidence, leaf) or _starved(evidence, leaf) or leaf
+
+
+def with_errors(evidence: Evidence, leaf: str) -> str:
+    """The uplink of a leaf that counts far more errors than its others; "" if none does."""
+    events = {n: count for n, count in evidence.uplink_events.items() if _leaf(n) == leaf}
+    if not events:
+        return ""
+    worst = max(events, key=events.__getitem__)
+    others = [count for name, count in events.items() if name != worst]
+    usual = statistics.median(others) if others else 0
+    return worst if events[worst] > _OUTSTANDING * max(usual, 1) else ""
+
+
+def _leaf(name: str) -> str:
+    return name.partition(":")[0]
+
+
+def _starved(evidence: Evidence, leaf: str) -> str:
+    """The uplink that carried far less than all others of a leaf at fault, as the flows that take
+    it crawl; "" where it is another one in each direction.
+    """
+    carried = {name: both for name, both in evidence.uplink_bytes.items() if _leaf(name) == leaf}
+    if len(carried) < 2:
+        return ""
+    starved = set()
+    for direction, flows in enumerate(evidence.uplink_flows.get(leaf, (0, 0))):
+        moved = {name: both[direction] for name, both in carried.items()}
+        least, second = sorted(moved, key=moved.__getitem__)[:2]
+        share = moved[least] / max(sum(moved.values()), 1)
+        if moved[least] < _STARVED * moved[second] and not_by_chance(share, flows, len(carried)):
+            starved.add(least)
+    return starved.pop() if len(starved) == 1 else ""
+
+
+def not_by_chance(share: float, flows: int, uplinks: int) -> bool:
+    """Whether some uplink hardly gets such a share, or less, of flows that each take one at random.
+
+    The binomial distribution of an uplink's flows, times the number of uplinks and of directions;
+    it took none where it carried less than half of what a flow did on average.
+    """
+    taken, each = math.floor(share * flows + 0.5), 1 / uplinks
+    of_one = sum(
+        math.comb(flows, count) * each**count * (1 - each) ** (flows - count)
+        for count in range(taken + 1)
+    )
+    return 2 * uplinks * min(of_one, 1.0) < _BY_CHANCE

@@ -1,0 +1,1 @@
+"""What the locator takes from campaigns, tables and logs."""
