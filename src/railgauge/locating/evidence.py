@@ -200,9 +200,14 @@ class Evidence:
         low_below = known.below(LOW, self._tolerated) if known else 0.0
         good_above = known.below(GOOD, self._tolerated) if known else 0.0
         # Within a leaf, the values between leaves; between leaves, those within one.
+        crosses = kind[1]
         elsewhere = (
-            self._peers.get((kind[0], not kind[1], *kind[2:])) if kind[1] is not None else None
+            self._peers.get((kind[0], not crosses, *kind[2:])) if crosses is not None else None
         )
+        if known and elsewhere and crosses is False and len(numbers) < healthy.MANY:
+            # Data within a leaf takes fewer links. Few values have a wide spread.
+            low_below = max(low_below, elsewhere.below(LOW, self._tolerated))
+            good_above = max(good_above, elsewhere.below(GOOD, self._tolerated))
         # Peers say nothing of an end that all of them are of.
         in_all = set.intersection(*({*results[n].ends} for n in numbers)) if numbers else set()
         lows = 0
@@ -230,13 +235,12 @@ class Evidence:
                 self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / centre))
             elif compared:
                 self.good[number] = value >= least_good[result.ends]
-            elif elsewhere and value < elsewhere.below(LOW):
-                # Data within a leaf takes fewer links than between two, which may be slower.
-                if kind[1]:
-                    self.unclear.add(number)
-                else:
-                    self.expected[number] = elsewhere.centre
-                    self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / elsewhere.centre))
+            elif elsewhere and crosses is False and value < elsewhere.below(LOW):
+                self.expected[number] = elsewhere.centre
+                self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / elsewhere.centre))
+            elif elsewhere and value < elsewhere.below(GOOD):
+                # It may be so between leaves, or by chance.
+                self.unclear.add(number)
             else:
                 # Without peers a run that came to its end is good, beside those that failed.
                 self.good[number] = 1

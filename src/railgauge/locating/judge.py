@@ -19,23 +19,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from railgauge.locating import chance, load, uplinks
+from railgauge.locating import chance, fabric, load
 from railgauge.locating.chance import FALSE_ACCUSATION, Count
 from railgauge.locating.evidence import Evidence
-from railgauge.locating.explain import (
-    DOUBTFUL,
-    LEAST_NODES,
-    WHOLE,
-    Found,
-    explain,
-    how_many,
-    leaf_counts,
-    of_groups,
-)
+from railgauge.locating.explain import explain
 from railgauge.locating.parts import Part, Path, Paths
 from railgauge.locating.parts import Witness as PairWitness
 from railgauge.locating.results import End, natural
 from railgauge.locating.suspects import Located, Measure, Need, Suspect, SuspectKind, Witness
+from railgauge.locating.weigh import Found, how_many, of_groups
 
 #: The most results that are named as evidence, of either kind.
 _MOST_NAMED = 8
@@ -54,11 +46,11 @@ _FEW_NODES, _CHANCE_OF_FEW = 4, 0.1
 #: factor, and by its square where leaves are not known: static paths look the same.
 _NEARLY_ALL, _PARTLY = 0.9, 0.1
 
+#: What is explained by a node or rail that gained less counts as low by itself for the others.
+DOUBTFUL = 5.0
+
 #: A node is low at home where the chance that a healthy one is so often is less.
 _AT_HOME = 0.05
-
-#: What is at fault in the fabric has at most this share of its low results in one round.
-_OF_ONE_ROUND = 0.75
 
 #: A node of a larger share of bad rails is at fault itself.
 MOST_RAILS = 0.5
@@ -431,162 +423,21 @@ class _Judge:
     # ---- the fabric ----
 
     def _of_fabric(self) -> Iterator[Suspect]:
-        """One suspect for each leaf, direction and rail, or link."""
-        suspects: dict[tuple[str, ...], list[Found]] = {}
-        for one in self.fabric:
-            part = one.part
-            kind: str = part.kind if part.kind in ("plane", "leaf") else "uplink"
-            name = (
-                part.name
-                if kind == "plane"
-                else part.name + (f" rail {part.rail}" if part.rail else "")
+        faults, moments = fabric.faults(self.paths, self.fabric)
+        self.evidence.alike += moments
+        for fault in faults:
+            numbers = [n for path in fault.lows for n in self.paths.low_results[path]]
+            ends = sorted(fault.ends, key=_order)
+            yield Suspect(
+                fault.kind,
+                fault.name,
+                fault.gain,
+                tuple(sorted({end.node for end in ends}, key=natural)),
+                tuple(ends),
+                tuple(self._convicting(numbers)),
+                fault.confirm,
+                direction=fault.direction,
             )
-            suspects.setdefault((kind, name, part.way, part.spine), []).append(one)
-        for (kind, name, way, spine), found in suspects.items():
-            yield self._fabric_suspect(kind, name, way, spine, found)
-
-    def _fabric_suspect(
-        self, kind: str, name: str, way: str, spine: str, found: Sequence[Found]
-    ) -> Suspect:
-        parts = [one.part for one in found]
-        lows = [path for one in found for path in one.lows]
-        numbers = [n for path in lows for n in self.paths.low_results[path]]
-        leaf = parts[0].name
-        direction: Literal["", "up", "down"] = {"send": "up", "receive": "down"}.get(way, "")  # type: ignore[assignment]
-        leaf_of = self.paths.leaf_of
-        if kind == "plane":
-            ends = [e for of in self.evidence.ends.values() for e in of if e.rail == leaf]
-            leaves = {leaf_of.get(end) for end in ends}
-            known = leaves.pop() if len(leaves) == 1 else None
-            shared = any(of == known and end.rail != leaf for end, of in leaf_of.items())
-            name = known if known and not shared else f"rail {leaf}"
-            confirm = self._fabric_needs(found, lows, "other rails")
-            if name.startswith("rail "):
-                confirm = confirm or [Measure(name, "other rails, its leaf known", "", "paths")]
-            return self._suspect("leaf", name, "", found, ends, numbers, confirm)
-        at_leaf = [
-            end for end, of in leaf_of.items() if of == leaf and parts[0].rail in (None, end.rail)
-        ]
-        far = {leaf_of.get(e) for path in lows for e in path if leaf_of.get(e) != leaf}
-        confirm = self._fabric_needs(found, lows, "other leaves")
-        if kind == "uplink" and direction and not spine and len(far) < 2:
-            why = "with a third leaf: data is slow with one other alone"
-            confirm = confirm or [Measure(name, "other leaves", why, "paths")]
-        if kind == "uplink":
-            if len(far) == 1 and direction == "" and not spine:
-                both = "-".join(sorted((leaf, *map(str, far)), key=natural))
-                name = both + name[len(leaf) :]
-                confirm = confirm or [
-                    Measure(name, "a third leaf", "the leaf is not known", "paths")
-                ]
-            elif spine:
-                name = f"{leaf}:{spine}"
-            elif direction == "" or self.evidence.uplink_events or self.evidence.uplink_bytes:
-                name = uplinks.by_counters(self.evidence, leaf) + name[len(leaf) :]
-        ends = at_leaf
-        if direction == "down":
-            ends = list(dict.fromkeys(path[1] for path in lows))
-        elif direction == "up":
-            ends = list(dict.fromkeys(path[0] for path in lows))
-        return self._suspect(kind, name, direction, found, ends, numbers, confirm)  # type: ignore[arg-type]
-
-    def _suspect(
-        self,
-        kind: SuspectKind,
-        name: str,
-        direction: Literal["", "up", "down"],
-        found: Sequence[Found],
-        ends: Sequence[End],
-        numbers: Sequence[int],
-        confirm: Sequence[Measure],
-    ) -> Suspect:
-        ends = sorted(ends, key=_order)
-        return Suspect(
-            kind,
-            name,
-            sum(one.gain for one in found),
-            tuple(sorted({end.node for end in ends}, key=natural)),
-            tuple(ends),
-            tuple(self._convicting(numbers)),
-            tuple(confirm),
-            direction=direction,
-        )
-
-    def _fabric_needs(
-        self, found: Sequence[Found], lows: Sequence[Path], with_: str
-    ) -> list[Measure]:
-        name = found[0].part.name
-        results = self.evidence.results
-        rounds = {results[n].round for path in lows for n in self.paths.low_results[path]}
-        chances = []
-        for one in found:
-            groups = of_groups(self.paths, one.part, one.witnesses, one.level)
-            low = sum(own.low for _, own in groups)
-            as_many = chance.of_as_many(low, [(others, own.all) for others, own in groups])
-            chances.append(as_many * how_many(self.paths, one.part))
-        if min(chances) >= FALSE_ACCUSATION:
-            return [Measure(name, with_, "more paths: so few may be slow by chance", "paths")]
-        steady = [p for one in found for p in self._not_momentary(one)]
-        if found[0].share <= WHOLE and len(steady) < LEAST_NODES:
-            return [Measure(name, with_, "in another round: all was slow at once", "paths")]
-        in_round = Counter(results[n].round for p in lows for n in self.paths.low_results[p])
-        if None not in rounds and max(in_round.values()) > _OF_ONE_ROUND * sum(in_round.values()):
-            return [Measure(name, with_, "in another round", "paths")]
-        if not self._beyond_nodes(found):
-            why = "they may be slow themselves"
-            return [Measure(name, "its nodes with each other", why, "paths")]
-        return []
-
-    def _not_momentary(self, one: Found) -> list[Path]:
-        """The low paths of rounds in which others on the part were good: a bad link of several
-        makes some slow, and a bad moment all.
-        """
-        low, count = Counter[object](), Counter[object]()
-        results = self.evidence.results
-        for _, ways in self.paths.paths_on(one.part):
-            for path in (path for of in ways for path in of):
-                count.update({results[n].round for n in self.paths.results[path]})
-                low.update({results[n].round for n in self.paths.low_results.get(path, ())})
-        moments = {r for r in low if r is not None and low[r] > 3 and low[r] > 0.9 * count[r]}
-        return [
-            path
-            for path in one.lows
-            if any(results[n].round not in moments for n in self.paths.low_results[path])
-        ]
-
-    def _beyond_nodes(self, found: Sequence[Found]) -> bool:
-        """Whether the nodes of a leaf are good apart from what the part explains: with each other;
-        or of one of several uplinks in the same way with other leaves; or all of them are low.
-        """
-        one = max(found, key=lambda one: len(one.lows))
-        part, leaf_of = one.part, self.paths.leaf_of
-        if part.kind not in ("uplinks", "leaf"):
-            return True
-        between, _, _ = leaf_counts(self.paths, part)
-        if part.kind == "leaf":
-            return all(count.low for count in between.values())
-        slow = {
-            (end, end == path[0])
-            for path in one.lows
-            for end in path
-            if leaf_of.get(end) == part.name
-        }
-        good, met = 0, 0
-        for end, sends in slow:
-            home = {
-                node: roles
-                for node, roles in self.paths.good_with[end].items()
-                if {leaf_of.get(e) for e in self.evidence.ends[node]} == {part.name}
-            }
-            others = self.paths.good_with[end] if one.share <= 0.5 else home
-            good += any(sends in roles for roles in others.values())
-            met += any(
-                {leaf_of.get(e) for e in self.evidence.ends[node]} == {part.name}
-                for node in self.paths.of_node[end.node]
-            )
-        if one.share <= 0.5 or met:
-            return 2 * good > (len(slow) if one.share <= 0.5 else met)
-        return one.share > 0.9 and all(count.low for count in between.values())
 
     # ---- witnesses ----
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from railgauge.locating import uplinks
 from railgauge.locating.chance import Count
 from railgauge.locating.evidence import Evidence
 from railgauge.locating.results import End
@@ -20,7 +21,8 @@ Path = tuple[End, End]
 #: leaf: all that touches it. uplinks: what leaves and enters a leaf, or one of both.
 #: inbound: from other leaves to one end. outbound: from one leaf to one end of another one.
 #: link: between a leaf and a spine, one way, where routes are known. plane: one rail of all nodes.
-Kind = Literal["node", "rail", "leaf", "uplinks", "inbound", "outbound", "link", "plane"]
+#: spine: all between leaves, where the switches' counters of errors stand out at one spine.
+Kind = Literal["node", "rail", "leaf", "uplinks", "inbound", "outbound", "link", "plane", "spine"]
 Way = Literal["", "send", "receive"]
 
 
@@ -89,6 +91,7 @@ class Paths:
         #: such a part -> how many of its pairs of nodes are low: they are a group of their own
         self.fabric: dict[Part, Count] = {}
         self._fabric_parts: dict[Path, tuple[Part, ...]] = {}
+        self._spine = uplinks.bad_spine(evidence)
         self._has_planes = any(len(ends) > 1 for ends in evidence.ends.values())
         self._index()
 
@@ -190,6 +193,8 @@ class Paths:
                 yield Part("uplinks", leaf_b, "receive", None, of_rail)
         if not between:
             return
+        if self._spine:
+            yield Part("spine", self._spine)
         if directed:
             yield Part("inbound", leaf_b, "receive", b)
             yield Part("outbound", leaf_a, "send", b)
@@ -260,6 +265,11 @@ class Paths:
             found.append(Witness(nodes, level, sound, self.group(ways[0][0])))
         return found
 
+    def received(self, end: End) -> Iterator[Path]:
+        """The paths on which an end received; it has a low one."""
+        for _, received in self.of_node[end.node].values():
+            yield from (path for path in received if path[1] == end)
+
     def is_sound(self, part: Part, ways: Iterable[Iterable[Path]]) -> bool:
         """Whether the partner on a low path is good with another node: with a fault one way, in the
         part that it had here, where it had that elsewhere too.
@@ -299,6 +309,10 @@ class Paths:
         for group, count in own.items():
             if isinstance(group, Part):
                 found[group] = self.fabric[group]
+            elif part.kind == "spine":
+                # All between leaves is on it.
+                known = self._pairs.get("within", (0, 0))[not ordered]
+                found[group] = Count(len(low.get("within", ())), known)
             else:
                 lows = len(low.get(group, ()))
                 found[group] = Count(lows, max(self._pairs[group][not ordered] - count.all, lows))

@@ -28,7 +28,7 @@ NORMAL = 1.4826
 _PRIOR_SPREAD, _PRIOR_VALUES = 0.05, 2
 
 #: With fewer values, two groups must have a gap between them.
-_MANY = 40
+MANY = 40
 
 #: How many cuts between two groups are tried, and how many spreads these must be apart.
 _CUTS, _LEAST_DISTANCE = 64, 5
@@ -63,7 +63,7 @@ def peers(values: Sequence[float], least_spread: float, below: int = 0) -> Peers
     groups with a gap between them. Then they are the better group: bad parts can spoil more than
     half of the results (of a ring of six with two bad nodes, two results are good).
     """
-    if len(values) >= _MANY:
+    if len(values) >= MANY:
         below = 0
     if len(values) < LEAST_PEERS and not below:
         return None
@@ -114,7 +114,7 @@ def _better_group_start(logs: Sequence[float]) -> int:
     middles = statistics.median(worse), statistics.median(better)
     spread = max(_deviation(worse, middles[0]), _deviation(better, middles[1]))
     apart = middles[1] - middles[0]
-    if count < _MANY:
+    if count < MANY:
         # The spread of few values is small by chance: there must be nothing between the two.
         apart = better[0] - worse[-1]
     return place if apart > max(2 * LEAST_LOSS, _LEAST_DISTANCE * spread) else 0

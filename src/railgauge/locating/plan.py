@@ -220,10 +220,21 @@ class _Plan:
         if any(measure.need == "home" for measure in suspect.confirm):
             self._meet(end, own, sends, ["home"])
         if end in self.free:
-            self._meet(end, own, sends, self._kinds(end, own, suspect.kind != "pair"))
+            is_node = suspect.kind != "pair"
+            kinds = self._kinds(end, own, is_node)
+            self._meet(end, own, sends, kinds, is_node and not suspect.only_as)
 
-    def _meet(self, end: End, own: Sequence[Pair], sends: bool, kinds: Sequence[_Kind]) -> None:
-        """Give an end a partner of the kind that it has met the least in this part."""
+    def _meet(
+        self,
+        end: End,
+        own: Sequence[Pair],
+        sends: bool,
+        kinds: Sequence[_Kind],
+        both_ways: bool = False,
+    ) -> None:
+        """Give an end a partner of the kind that it has met the least in this part. One that a node
+        has met the other way round is half a witness of a fault in `both_ways`.
+        """
         tested = Counter(
             kind
             for a, b in self.met
@@ -233,9 +244,8 @@ class _Plan:
         )
         # The low result itself was with one of the same leaf.
         tested["same"] -= 1
-        # A new partner is a new witness; one that was met the other way round is half of one.
         orders = sorted(kinds, key=lambda kind: (kind == "any", tested[kind]))
-        for is_new, kind in itertools.product((True, False), orders):
+        for is_new, kind in itertools.product((True, False) if both_ways else (False,), orders):
             for partner in self.witnesses.get(end.rail, ()):
                 pair = (end, partner) if sends else (partner, end)
                 fits = partner in self.free and partner.node != end.node

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 
 from railgauge.locating.evidence import Evidence
 
 #: An uplink's own counter stands out above so many times the median of the leaf's others.
 _OUTSTANDING = 10
+
+#: Of so many leaves at least, and more than half of all, a spine's uplinks must stand out.
+_LEAST_LEAVES = 3
 
 #: An uplink is starved that carried less than this share of what each of the others did, where
 #: flows that take an uplink at random leave one so little with at most this probability.
@@ -29,6 +33,16 @@ def with_errors(evidence: Evidence, leaf: str) -> str:
     others = [count for name, count in events.items() if name != worst]
     usual = statistics.median(others) if others else 0
     return worst if events[worst] > _OUTSTANDING * max(usual, 1) else ""
+
+
+def bad_spine(evidence: Evidence) -> str:
+    """The spine with uplinks that stand out by their errors at most leaves; "" if none."""
+    leaves = {_leaf(name) for name in evidence.uplink_events}
+    worst = Counter(
+        name.partition(":")[2] for leaf in leaves if (name := with_errors(evidence, leaf))
+    )
+    ((spine, count),) = worst.most_common(1) or [("", 0)]
+    return spine if count >= _LEAST_LEAVES and 2 * count > len(leaves) else ""
 
 
 def _leaf(name: str) -> str:

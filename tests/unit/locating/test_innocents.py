@@ -76,7 +76,9 @@ def test_who_was_low_on_all_rails_in_both_rounds_as_others_were_in_one_is_not_co
     def of_rails_at_once(seed: int) -> Iterator[Result]:
         for o in rounds(random.Random(seed), at_times, 64, 2):
             for rail in "0123":
-                yield o._replace(sender=End(o.sender.node, rail), receiver=End(o.receiver.node, rail))
+                yield o._replace(
+                    sender=End(o.sender.node, rail), receiver=End(o.receiver.node, rail)
+                )
 
     assert [confirmed(judged(of_rails_at_once(seed))) for seed in SEEDS] == [[]] * len(SEEDS)
 
@@ -308,8 +310,7 @@ def test_who_is_in_every_result_of_its_condition_is_not_judged_by_them(nodes: in
 def test_a_reference_judges_who_is_in_every_result() -> None:
     evidence = Evidence()
     evidence.add(
-        Result(End("n0"), End("n1"), 24.5 + number / 100, number, "", 23.0)
-        for number in range(6)
+        Result(End("n0"), End("n1"), 24.5 + number / 100, number, "", 23.0) for number in range(6)
     )
     assert locate(evidence).passing_nodes == ["n0", "n1"]
 

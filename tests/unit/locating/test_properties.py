@@ -61,7 +61,10 @@ def test_other_names_rename_the_suspects(kind: str, faults: dict[str, float], se
     fabric, observations = campaign(kind, faults, seed)
     # Backwards, so that no order of names survives.
     new = {f"n{number}": f"host{99 - number}" for number in range(1, 17)}
-    renamed = [o._replace(sender=End(new[o.sender.node]), receiver=End(new[o.receiver.node])) for o in observations]
+    renamed = [
+        o._replace(sender=End(new[o.sender.node]), receiver=End(new[o.receiver.node]))
+        for o in observations
+    ]
 
     def parts(observations: list[Result], names: dict[str, str]) -> set[tuple[str, ...]]:
         return {

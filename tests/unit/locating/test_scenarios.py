@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.checks.pairing import cover
-from railgauge.locating import End, Evidence, Located, Result, locate
-from railgauge.locating.results import Low
-from railgauge.locating.uplinks import not_by_chance, not_momentary
-from railgauge.node import retest
+from railgauge.locating import End, Evidence, Located, Result, locate, plan
+from railgauge.locating.uplinks import not_by_chance
 from tests.unit.locating.campaigns import Fabric, Noise, heavy, located, normal, told
 
 RAILS = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
@@ -139,42 +137,34 @@ def test_a_slow_node_is_convicted_by_two_partners_that_are_good_with_others() ->
     assert {"n1", "n3"} <= {name for a, b, kind in says if kind == "clears" for name in (a, b)}
 
 
-def one_way(part: str, count: int) -> list[Result]:
-    """A ring of servers and clients in which n2 is slow in one part, and the rounds in which a
-    sweep measures again.
-    """
-    noise, names = random.Random(7), [f"n{number}" for number in range(count)]
-    met: list[retest.Met] = []
-    observations: list[Result] = []
+def one_way(part: str, count: int, directed: bool = True) -> Evidence:
+    """A ring at one leaf in which n2 is slow in one part, and the rounds that the planner adds."""
+    noise, ends = random.Random(7), [End(f"n{number}") for number in range(count)]
+    evidence = Evidence(dict.fromkeys(ends, "leaf1"), directed=directed)
 
-    def measure(server: str, client: str, number: int) -> None:
-        slow = (server if part == "server" else client) == "n2"
+    def measure(sender: End, receiver: End, number: int) -> None:
+        slow = (sender if part == "sender" else receiver).node == "n2"
         value = 390.0 * (0.7 if slow else 1.0) * (1 + noise.gauss(0, 0.01))
-        observations.append(Result(End(server), End(client), value, number))
-        met.append(retest.Met(0, server, client, not slow))
+        evidence.add([Result(sender, receiver, value, number)])
 
-    for number, (server, client) in enumerate(zip(names, [*names[1:], names[0]], strict=True)):
-        measure(server, client, number % 2)
+    for number, (one, other) in enumerate(zip(ends, [*ends[1:], ends[0]], strict=True)):
+        measure(one, other, number % 2)
     for number in range(2, 8):
-        for again in retest.choose([met], names, {}):
-            measure(again.server, again.client, number)
-    return observations
+        for pair in plan.next_round(evidence, locate(evidence), ends, number, across=False):
+            measure(*pair, number)
+    return evidence
 
 
 @pytest.mark.parametrize("count", [8, 16, 64])
-@pytest.mark.parametrize("part", ["server", "client"])
+@pytest.mark.parametrize("part", ["sender", "receiver"])
 def test_a_node_that_is_slow_one_way_is_named_with_the_way(part: str, count: int) -> None:
-    evidence = Evidence(directed=True)
-    evidence.add(one_way(part, count))
-    (suspect,) = locate(evidence).suspects
+    (suspect,) = locate(one_way(part, count)).suspects
     assert (suspect.kind, suspect.name, suspect.confirmed) == ("node", "n2", True)
-    assert suspect.why.endswith(f"good with others, only as {part}")
+    assert f"only as {part}" in suspect.why
 
 
 def test_where_nobody_says_who_served_no_way_is_named() -> None:
-    evidence = Evidence()
-    evidence.add(one_way("client", 8))
-    (suspect,) = locate(evidence).suspects
+    (suspect,) = locate(one_way("receiver", 8, directed=False)).suspects
     assert suspect.name == "n2" and "only as" not in suspect.why
 
 
@@ -453,7 +443,9 @@ def test_of_few_flows_chance_may_have_left_an_uplink_without_one(
     fabric = Fabric(16, {"leaf2>": 0.3}, per_leaf=4)
     evidence = Evidence(fabric.leaves)
     evidence.uplink_flows = {"leaf2": flows}
-    across = (o for o in fabric.tournament() if fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node))
+    across = (
+        o for o in fabric.tournament() if fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node)
+    )
     evidence.add(itertools.islice(across, 60))
     evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (2 * MB, 310 * MB)}
     (said,) = told(locate(evidence))
@@ -592,7 +584,9 @@ def test_a_spine_is_not_confirmed_where_no_leaf_was_measured_within() -> None:
 def test_where_nothing_was_measured_within_a_leaf_counters_tell_it_from_its_uplink() -> None:
     fabric = Fabric(32, {"leaf2>": 0.3}, per_leaf=8)
     evidence = Evidence(fabric.leaves)
-    evidence.add(o for o in fabric.tournament() if fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node))
+    evidence.add(
+        o for o in fabric.tournament() if fabric.leaf(o.sender.node) != fabric.leaf(o.receiver.node)
+    )
     assert told(locate(evidence)) == ["leaf leaf2"]
     evidence.uplink_bytes = {**_EVEN, "leaf2:spine3": (20 * MB, 15 * MB)}
     evidence.uplink_flows = {"leaf2": (100, 90)}
@@ -611,8 +605,13 @@ def test_two_uplinks_on_the_way_of_two_flows_do_not_convict_a_node() -> None:
     """Low twice, each time with another leaf: a partner at its own leaf tells."""
     fabric = Fabric(32, per_leaf=8)
     observations = fabric.random_rounds(2)
-    low = [o._replace(value=12.0) if "n1" in (o.sender.node, o.receiver.node) else o for o in observations]
-    partners = [o.receiver.node if o.sender.node == "n1" else o.sender.node for o in low if o.value == 12.0]
+    low = [
+        o._replace(value=12.0) if "n1" in (o.sender.node, o.receiver.node) else o
+        for o in observations
+    ]
+    partners = [
+        o.receiver.node if o.sender.node == "n1" else o.sender.node for o in low if o.value == 12.0
+    ]
     assert {fabric.leaf(partner) for partner in partners}.isdisjoint({"leaf1"})
     assert told(located(fabric, low)) == ["node n1?"]
 
@@ -792,7 +791,9 @@ def test_one_low_result_among_many_good_ones_is_watched() -> None:
 def test_counters_of_errors_name_the_end_in_two_rounds() -> None:
     fabric = Fabric(64)
     observations = [
-        o._replace(sender_events=int(o.sender.node == "n3"), receiver_events=int(o.receiver.node == "n3"))
+        o._replace(
+            sender_events=int(o.sender.node == "n3"), receiver_events=int(o.receiver.node == "n3")
+        )
         for o in fabric.random_rounds(3)
     ]
     (suspect,) = located(fabric, observations).suspects
@@ -869,22 +870,6 @@ def test_a_result_is_shown_once_though_both_its_ends_are_at_the_leaf() -> None:
         assert len(shown) == len(set(shown))
 
 
-def test_what_is_of_a_moment_is_found_out_once_for_all_leaves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It goes through all results: with each of 64 leaves a decision took ten seconds."""
-    times: list[int] = []
-
-    def counted(evidence: Evidence, lows: Sequence[Low]) -> list[Low]:
-        times.append(len(lows))
-        return not_momentary(evidence, lows)
-
-    monkeypatch.setattr("railgauge.locating.fabric.not_momentary", counted)
-    fabric = Fabric(32, {"leaf1>": 0.3}, per_leaf=8)
-    located(fabric, fabric.random_rounds(6))
-    assert len(times) == 1 and times[0] > 0
-
-
 # ---- one of four uplinks that loses packets, and what a sweep measures again ----
 
 FOUR_LEAVES = {f"n{4 * leaf + number}": f"leaf{leaf}" for leaf in range(4) for number in range(4)}
@@ -893,25 +878,23 @@ FOUR_LEAVES = {f"n{4 * leaf + number}": f"leaf{leaf}" for leaf in range(4) for n
 def beyond_leaf0(seed: int, low: Callable[[random.Random, str, str], bool]) -> Located:
     """Each node once with each other leaf, then three rounds of the sweep's own choice."""
     chance, names = random.Random(seed), list(FOUR_LEAVES)
-    met: list[retest.Met] = []
-    observations: list[Result] = []
+    leaves = {End(name): leaf for name, leaf in FOUR_LEAVES.items()}
+    known, evidence = Evidence(leaves, directed=True), Evidence(leaves, directed=True)
 
-    def measure(server: str, client: str, number: int) -> None:
-        bad = low(chance, server, client)
+    def measure(sender: End, receiver: End, number: int) -> None:
+        bad = low(chance, sender.node, receiver.node)
         failed = bad and chance.random() < 0.5
         value = 97.8 * (0.4 if bad else 1.0) * (1 + chance.gauss(0, 0.005))
-        result = None if failed else value
-        observations.append(Result(End(server), End(client), result, number))
-        met.append(retest.Met(0, server, client, not bad))
+        known.add([Result(sender, receiver, None if bad else 1.0, number)])
+        evidence.add([Result(sender, receiver, None if failed else value, number)])
 
     pairs = cover([names[at : at + 4] for at in range(0, 16, 4)])
     for place, (server, client) in enumerate(pairs):
-        measure(server, client, place // 8)
-    for number in range(len(pairs) // 8, len(pairs) // 8 + 3):
-        for again in retest.choose([met], names, FOUR_LEAVES):
-            measure(again.server, again.client, number)
-    evidence = Evidence({End(name): leaf for name, leaf in FOUR_LEAVES.items()}, directed=True)
-    evidence.add(observations)
+        measure(End(client), End(server), place // 8)
+    for number in range(1, 4):
+        added = plan.added_round([known], list(leaves), number, 4 - number)
+        for pair in added.pairs if added is not None and not added.quiet else ():
+            measure(*pair, len(pairs) // 8 + number)
     return locate(evidence)
 
 

@@ -65,7 +65,7 @@ def test_a_slow_rail_of_a_campaign_is_named() -> None:
 
 
 def test_a_rail_has_the_name_of_its_device_where_the_node_told_it() -> None:
-    (o,) = read([case("n1", "n2", 390.0, "7-7")]).observations
+    (o,) = read([case("n1", "n2", 390.0, "7-7")]).results
     assert o.ends == (End("n1", "mlx5_7"), End("n2", "7"))
 
 
@@ -73,7 +73,7 @@ def test_a_case_that_failed_is_a_run_that_failed() -> None:
     bad = dataclasses.replace(
         case("n1", "n2", 1.0, "0-0"), result="fail", failures=(Failure("lost", "n1: gone"),)
     )
-    assert read([bad]).observations[0].value is None
+    assert read([bad]).results[0].value is None
 
 
 def test_what_was_not_measured_is_missing_and_accuses_nobody() -> None:
@@ -96,7 +96,7 @@ def test_the_lowest_that_the_reference_admits_is_the_bound() -> None:
     )
     whole = case("n1", "n2", 390.0)
     row = dataclasses.replace(whole.rows[0], reference=reference)
-    (o,) = read([dataclasses.replace(whole, rows=(row,))]).observations
+    (o,) = read([dataclasses.replace(whole, rows=(row,))]).results
     assert o.bound == pytest.approx(360)
 
 
@@ -126,7 +126,7 @@ def bounded(whole: Case, value: float, *failures: Failure) -> Case:
 def test_a_number_that_is_low_is_weighed_and_any_other_failure_is_a_run_that_failed(
     value: float, failures: tuple[Failure, ...], expected: float | None
 ) -> None:
-    (o,) = read([bounded(case("n1", "n2", 0.0), value, *failures)]).observations
+    (o,) = read([bounded(case("n1", "n2", 0.0), value, *failures)]).results
     assert o.value == expected
 
 
@@ -160,8 +160,8 @@ def test_a_run_that_failed_before_it_told_its_device_has_the_one_that_others_tol
     lost = dataclasses.replace(
         case("n1", "n3", 390.0), result="fail", rows=(), failures=(bad,), kind="7-7"
     )
-    found = read([known, lost]).observations
-    assert [o.a for o in found] == [End("n1", "mlx5_7")] * 2
+    found = read([known, lost]).results
+    assert [o.sender for o in found] == [End("n1", "mlx5_7")] * 2
     # It is of the condition that the others were measured under.
     assert len({o.condition for o in found}) == 1
 
@@ -179,8 +179,8 @@ def test_error_counters_of_the_devices_in_use_are_events() -> None:
     }
     facts = {"n1": {"counters": {"counters": counted}, "sampled": ["mlx5_7", "eth7"]}}
     whole = dataclasses.replace(case("n1", "n2", 390.0), facts=facts)
-    (o,) = read([whole]).observations
-    assert (o.events_a, o.events_b) == (5, 0)
+    (o,) = read([whole]).results
+    assert (o.sender_events, o.receiver_events) == (5, 0)
 
 
 def loaded(whole: Case, load: Load) -> Case:
@@ -196,7 +196,7 @@ def test_quiet_is_what_was_alone_by_intent_beside_what_was_not(alone: int, expec
         loaded(one, "quiet" if number < alone else "loaded")
         for number, one in enumerate(ring("nobody", ("0-0",)))
     ]
-    assert sum(o.quiet for o in read(cases).observations) == expected
+    assert sum(o.quiet for o in read(cases).results) == expected
 
 
 def test_rounds_are_those_of_their_jobs() -> None:
@@ -253,8 +253,12 @@ def folder(slow: str = "") -> dict[str, str]:
 
 
 def test_hosts_and_bandwidth_are_read_from_the_output() -> None:
-    (o,) = read_logs({"any name": WHOLE}).observations
-    assert (o.sender.node, o.receiver.node, o.value) == ("nccl-test-6k8rm", "nccl-test-dbzk7", 84.52)
+    (o,) = read_logs({"any name": WHOLE}).results
+    assert (o.sender.node, o.receiver.node, o.value) == (
+        "nccl-test-6k8rm",
+        "nccl-test-dbzk7",
+        84.52,
+    )
 
 
 def test_the_slow_node_of_somebody_elses_pairs_is_named() -> None:
@@ -306,7 +310,7 @@ def test_a_slow_run_that_was_appended_counts_as_well(slow_first: bool) -> None:
     for name in ("n2-n3.log", "n3-n4.log"):
         runs = [good[name], later(slow[name])]
         texts[name] = "".join(reversed(runs) if slow_first else runs)
-    assert sorted(o.value for o in read_logs(texts).observations)[:2] == [59.0, 59.0]
+    assert sorted(o.value for o in read_logs(texts).results)[:2] == [59.0, 59.0]
 
 
 def test_a_run_that_was_appended_and_breaks_off_before_its_hosts_is_missing() -> None:
@@ -323,7 +327,7 @@ def test_a_run_that_was_appended_and_breaks_off_before_its_hosts_is_missing() ->
 
 def test_a_copy_of_an_output_is_the_same_run() -> None:
     texts = folder()
-    assert len(read_logs({**texts, "copy of n1-n2.log": texts["n1-n2.log"]}).observations) == 8
+    assert len(read_logs({**texts, "copy of n1-n2.log": texts["n1-n2.log"]}).results) == 8
 
 
 def test_an_output_without_hosts_is_missing() -> None:

@@ -24,19 +24,19 @@ def test_all_columns_are_read_and_others_are_left_alone() -> None:
     )
     (o,) = evidence.results
     assert o.ends == (End("n1", "mlx5_3"), End("n2", "mlx5_3"))
-    assert (o.value, o.round, o.quiet, o.events_a, o.events_b) == (24.5, 4, True, 0, 7)
-    assert evidence.leaves == {o.a: "l1", o.b: "l2"}
+    assert (o.value, o.round, o.quiet, o.sender_events, o.receiver_events) == (24.5, 4, True, 0, 7)
+    assert evidence.leaves == {o.sender: "l1", o.receiver: "l2"}
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_what_parts_the_cells_of_a_spreadsheet_may_be_no_comma(separator: str) -> None:
     evidence = read("# of Excel\n" + HEALTHY.replace(",", separator))
-    assert evidence.results == read(HEALTHY).observations
+    assert evidence.results == read(HEALTHY).results
 
 
 def test_each_end_may_have_a_rail_of_its_own() -> None:
-    (o,) = read("a,b,value,rail_a,rail_b\nn1,n2,24,0,1\n").observations
-    assert (o.a.name, o.b.name) == ("n1:0", "n2:1")
+    (o,) = read("a,b,value,rail_a,rail_b\nn1,n2,24,0,1\n").results
+    assert (o.sender.name, o.receiver.name) == ("n1:0", "n2:1")
 
 
 @pytest.mark.parametrize("ok", ["0", "false", "FAILED", "no"])
@@ -54,7 +54,7 @@ def test_no_value_alone_is_missing_and_accuses_nobody(ok: str) -> None:
 
 
 def test_what_is_not_ok_failed_whatever_its_value() -> None:
-    assert read("a,b,value,ok\nn1,n2,24,0\n").observations[0].value is None
+    assert read("a,b,value,ok\nn1,n2,24,0\n").results[0].value is None
 
 
 def test_who_is_absent_from_a_full_round_is_missing() -> None:
@@ -67,7 +67,7 @@ def test_rounds_of_one_result_beside_full_ones_are_quiet() -> None:
     full = [(f"n{k}", f"n{k + 1}", 0) for k in range(1, 12, 2)]
     alone = [("n1", "n2", 1), ("n3", "n4", 2), ("n5", "n6", 3)]
     text = "a,b,value,round\n" + "".join(f"{a},{b},24,{r}\n" for a, b, r in [*full, *alone])
-    assert [o.quiet for o in read(text).observations] == [False] * 6 + [True] * 3
+    assert [o.quiet for o in read(text).results] == [False] * 6 + [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_rounds_of_one_result_beside_full_ones_are_quiet() -> None:
     ],
 )
 def test_what_spreadsheets_write_is_read(text: str) -> None:
-    assert len(read(text).observations) == 8
+    assert len(read(text).results) == 8
 
 
 HOSTILE = {
@@ -125,9 +125,9 @@ HOSTILE = {
 
 def test_a_row_that_is_there_twice_is_one_result() -> None:
     rows = "n1,n2,24.5,0\nn1,n2,24.5,1\nn1,n2,,1\n" * 3
-    assert len(read(f"a,b,value,round\n{rows}").observations) == 2
+    assert len(read(f"a,b,value,round\n{rows}").results) == 2
     failed = "n1,n2,,0\n" * 3
-    assert len(read(f"a,b,value,ok\n{failed}").observations) == 3
+    assert len(read(f"a,b,value,ok\n{failed}").results) == 3
 
 
 @pytest.mark.parametrize("name", HOSTILE)

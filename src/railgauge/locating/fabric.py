@@ -1,0 +1,319 @@
+"""Faults of leaves, uplinks and spines: which the results allow, and what confirms them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from railgauge.locating import chance, uplinks
+from railgauge.locating.chance import FALSE_ACCUSATION, Count
+from railgauge.locating.parts import Part, Path, Paths
+from railgauge.locating.results import End, natural
+from railgauge.locating.suspects import Measure
+from railgauge.locating.weigh import Found, how_many, of_groups
+
+#: A leaf is low at so many of its nodes, and with so many others, at least.
+_LEAST_NODES, _LEAST_FAR = 3, 2
+
+#: A rail is low as a whole at so many nodes at least, and so much of its pairs.
+_PLANE, _OF_PLANE = 6, 0.9
+
+#: One of several uplinks makes up to this share of a leaf's pairs low; all of them, or the leaf
+#: itself, more than that, and of a leaf more than the second. That a node of it is good as often as
+#: it is has a chance of less than `_SPARED`: else it is the other nodes.
+_PARTLY, _WHOLE, _SPARED = 0.5, 0.7, 0.01
+
+#: What is at fault has at most this share of its low results in one round.
+_OF_ONE_ROUND = 0.75
+
+#: In a moment, of so many results of a part at least, more than this share is low.
+_MOMENT, _OF_MOMENT = 4, 0.9
+
+
+class Fault(NamedTuple):
+    """A leaf, uplink or spine that explains low paths, and what would confirm it."""
+
+    kind: Literal["leaf", "uplink"]
+    name: str
+    direction: Literal["", "up", "down"]
+    ends: tuple[End, ...]
+    lows: tuple[Path, ...]
+    gain: float
+    confirm: tuple[Measure, ...]
+
+
+class _OfLeaf(NamedTuple):
+    """Node of a leaf -> its paths to other leaves; the paths within; nodes of other leaves that are
+    low with it.
+    """
+
+    between: dict[str, Count]
+    within: Count
+    far: set[str]
+
+
+def may_be(paths: Paths, one: Found) -> bool:
+    """Whether the results allow a part of the fabric to be at fault."""
+    part, low = one.part, one.low
+    if part.kind == "plane":
+        nodes = {node for witness in low for node in witness.nodes}
+        return len(nodes) >= _PLANE and one.share >= _OF_PLANE
+    if part.kind == "spine":
+        leaves = {paths.leaf_of[end] for path in one.lows for end in path}
+        return len(leaves) >= _LEAST_FAR + 1
+    if part.kind == "link":
+        return len(low) > 2 and len({witness.nodes[0] for witness in low}) > 1
+    if part.kind == "inbound":
+        beside = any(p.name == part.name and p.way == part.way for p in paths.fabric)
+        assert part.end is not None
+        return beside or _good_at_home(paths, part.end) or is_path_to(paths, one, part.end)
+    if part.kind == "outbound":
+        return _good_otherwise(paths, part)
+    at = _of_leaf(paths, part)
+    slow = sum(count.low > 0 for count in at.between.values())
+    if slow < min(_LEAST_NODES, max(len(at.between), 2)) or len(at.far) < _LEAST_FAR:
+        return False
+    if part.kind == "leaf" and (one.share < _WHOLE or not 0 < at.within.all <= 2 * at.within.low):
+        return False
+    # One that is good with all others speaks against a fault of the whole.
+    return one.share <= _PARTLY or not any(
+        not low and (1 - one.share) ** count * len(at.between) < _SPARED
+        for low, count in at.between.values()
+    )
+
+
+def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:
+    at = _OfLeaf({}, Count(0, 0), set())
+    leaf_part = part._replace(kind="leaf", way="", end=None)
+    on = dict(paths.paths_on(part))
+    if part.kind != "leaf" and leaf_part in paths.on_part:
+        # What lies within the leaf is on no uplink.
+        on.update(
+            (nodes, ways)
+            for nodes, ways in paths.paths_on(leaf_part)
+            if len({paths.leaf_of.get(end) for end in ways[0][0]}) == 1
+        )
+    within = at.within
+    for ways in on.values():
+        for path in (path for of in ways for path in of):
+            low = path in paths.open or path in paths.behind
+            here = [end for end in path if paths.leaf_of.get(end) == part.name]
+            if len(here) > 1:
+                within = Count(within.low + low, within.all + 1)
+                continue
+            known = at.between.get(here[0].node, Count(0, 0))
+            at.between[here[0].node] = Count(known.low + low, known.all + 1)
+            if low:
+                at.far.update(end.node for end in path if end not in here)
+    return at._replace(within=within)
+
+
+def _leaves_of(paths: Paths, node: str) -> set[str | None]:
+    return {paths.leaf_of.get(end) for end in paths.evidence.ends[node]}
+
+
+def _good_at_home(paths: Paths, end: End) -> bool:
+    """Whether an end received well from one of its own leaf."""
+    home = {paths.leaf_of.get(end)}
+    return any(
+        False in roles and _leaves_of(paths, node) == home
+        for node, roles in paths.good_with[end].items()
+    )
+
+
+def is_path_to(paths: Paths, one: Found, end: End) -> bool:
+    """Whether low results may be those of the path to an end from other leaves: it received all of
+    them, nothing from its own leaf, and sends well.
+    """
+    if not paths.evidence.directed or any(path[1] != end for path in one.lows):
+        return False
+    if any(paths.group(path) == "within" for path in paths.received(end)):
+        return False
+    between = all(len({paths.leaf_of.get(e) for e in path}) == 2 for path in one.lows)
+    sends = any(True in roles for roles in paths.good_with[end].values())
+    return paths.leaf_of.get(end) is not None and between and sends
+
+
+def _good_otherwise(paths: Paths, part: Part) -> bool:
+    """Whether the destination received well from elsewhere, and two senders send well elsewhere."""
+    end = part.end
+    assert end is not None
+    received = any(
+        False in roles and part.name not in _leaves_of(paths, node)
+        for node, roles in paths.good_with[end].items()
+    )
+    senders = {a for a, b in paths.open if b == end and paths.leaf_of.get(a) == part.name}
+    sound = sum(
+        any(True in roles for node, roles in paths.good_with[sender].items() if node != end.node)
+        for sender in senders
+    )
+    return received and sound > 1
+
+
+# ---- what is named, and confirmed ----
+
+
+def faults(paths: Paths, found: Sequence[Found]) -> tuple[list[Fault], list[str]]:
+    """A fault for each leaf, direction and rail, link or spine; and what was slow for a moment,
+    which accuses nothing.
+    """
+    groups: dict[tuple[str, ...], list[Found]] = {}
+    for one in found:
+        part = one.part
+        kind = "uplink" if part.kind in ("uplinks", "inbound", "outbound", "link") else part.kind
+        groups.setdefault((kind, part.name, part.rail or "", part.way, part.spine), []).append(one)
+    named, moments = [], []
+    for of_part in groups.values():
+        if rounds := _moments(paths, of_part):
+            many = ", ".join(map(str, sorted(rounds)))
+            moments.append(f"{of_part[0].part.name}: nearly all is slow alike in round {many}")
+        else:
+            named.append(_fault(paths, of_part))
+    return named, moments
+
+
+def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
+    """The rounds in which nearly all on a part was low, where that is all there is: a bad link of
+    several makes some results of a round low, and a bad moment all.
+    """
+    results = paths.evidence.results
+    if len(found) > 1 or found[0].share > _WHOLE:
+        return set()
+    low, count = Counter[int](), Counter[int]()
+    for _, ways in paths.paths_on(found[0].part):
+        for path in (path for of in ways for path in of):
+            numbers = paths.results[path]
+            lows = paths.low_results.get(path, ())
+            count.update({r for n in numbers if (r := results[n].round) is not None})
+            low.update({r for n in lows if (r := results[n].round) is not None})
+    moments = {r for r in low if count[r] >= _MOMENT and low[r] > _OF_MOMENT * count[r]}
+    steady = [
+        path
+        for path in found[0].lows
+        if any(results[n].round not in moments for n in paths.low_results[path])
+    ]
+    return moments if len(steady) < _LEAST_NODES else set()
+
+
+def _fault(paths: Paths, found: Sequence[Found]) -> Fault:
+    part = found[0].part
+    lows = tuple(path for one in found for path in one.lows)
+    gain = sum(one.gain for one in found)
+    if part.kind == "plane":
+        return _plane(paths, found, lows, gain)
+    if part.kind == "spine":
+        ends = tuple(dict.fromkeys(end for path in lows for end in path))
+        needs = tuple(_needs(paths, found, lows, "other leaves, more flows"))
+        if not any(paths.group(path) == "within" for path in paths.results):
+            needs = (Measure(part.name, "nodes of one leaf with each other", "", "paths"),)
+        return Fault("uplink", part.name, "", ends, lows, gain, needs)
+    direction: Literal["", "up", "down"] = ""
+    if part.way:
+        direction = "up" if part.way == "send" else "down"
+    of_rail = f" rail {part.rail}" if part.rail else ""
+    far = {leaf for path in lows for end in path if (leaf := paths.leaf_of[end]) != part.name}
+    needs = tuple(_needs(paths, found, lows, "other leaves"))
+    at = _of_leaf(paths, part)
+    is_leaf = part.kind == "leaf" or (
+        part.kind == "uplinks"
+        and not part.way
+        and found[0].share > _PARTLY
+        and at.within.all <= 2 * at.within.low
+    )
+    name = part.name
+    if part.spine:
+        name = f"{part.name}:{part.spine}"
+    elif not is_leaf or not at.within.all:
+        # Where nothing was measured within the leaf, only counters can tell it from its uplinks.
+        name = uplinks.by_counters(paths.evidence, part.name)
+        is_leaf &= name == part.name
+    if not is_leaf and not part.spine and len(far) < 2 and len(set(paths.leaf_of.values())) > 1:
+        if not direction:
+            name = "-".join(sorted((part.name, *far), key=natural))
+        needs = needs or (Measure(name, "a third leaf", "data is slow with one alone", "paths"),)
+    on_leaf = [
+        e for e, of in paths.leaf_of.items() if of == part.name and part.rail in (None, e.rail)
+    ]
+    shown = {"up": [a for a, _ in lows], "down": [b for _, b in lows]}.get(direction, on_leaf)
+    ends = tuple(dict.fromkeys(shown))
+    return Fault(
+        "leaf" if is_leaf else "uplink", name + of_rail, direction, ends, lows, gain, needs
+    )
+
+
+def _plane(paths: Paths, found: Sequence[Found], lows: tuple[Path, ...], gain: float) -> Fault:
+    """A rail that is low at nearly all nodes: its leaf, where that has no other rail."""
+    rail = found[0].part.name
+    ends = tuple(e for of in paths.evidence.ends.values() for e in of if e.rail == rail)
+    leaves = {paths.leaf_of.get(end) for end in ends}
+    leaf = leaves.pop() if len(leaves) == 1 else None
+    shared = any(of == leaf and end.rail != rail for end, of in paths.leaf_of.items())
+    needs = tuple(_needs(paths, found, lows, "other rails"))
+    if leaf is None or shared:
+        needs = needs or (Measure(f"rail {rail}", "other rails, its leaf known", "", "paths"),)
+    return Fault(
+        "leaf", f"rail {rail}" if leaf is None or shared else leaf, "", ends, lows, gain, needs
+    )
+
+
+def _needs(
+    paths: Paths, found: Sequence[Found], lows: Sequence[Path], others: str
+) -> Iterator[Measure]:
+    """What is still to be measured; nothing where it is confirmed."""
+    part, results = found[0].part, paths.evidence.results
+    chances = []
+    for one in found:
+        groups = of_groups(paths, one.part, one.witnesses, one.level)
+        low = sum(own.low for _, own in groups)
+        as_many = chance.of_as_many(low, [(count, own.all) for count, own in groups])
+        chances.append(as_many * how_many(paths, one.part))
+    rounds = Counter(results[n].round for path in lows for n in paths.low_results[path])
+    in_one = None not in rounds and max(rounds.values()) > _OF_ONE_ROUND * sum(rounds.values())
+    if min(chances) >= FALSE_ACCUSATION:
+        yield Measure(part.name, others, "more paths: so few may be slow by chance", "paths")
+    elif in_one:
+        yield Measure(part.name, others, "in another round", "paths")
+    elif unknown := [
+        one.part.end
+        for one in found
+        if one.part.end is not None and one.part.kind == "inbound"
+        if not _good_at_home(paths, one.part.end)
+    ]:
+        yield Measure(unknown[0].name, "a partner on its own leaf", "it may be slow itself", "home")
+    elif part.kind in ("uplinks", "leaf") and not _beyond_nodes(paths, found[0]):
+        yield Measure(
+            part.name, "its nodes with each other", "they may be slow themselves", "paths"
+        )
+
+
+def _beyond_nodes(paths: Paths, one: Found) -> bool:
+    """Whether the nodes of a leaf are good apart from what the part explains: with each other; or
+    where it is one of several uplinks, in the same way with other leaves. A leaf itself, or all
+    that leaves it, where nothing was measured within, is low at all of its nodes, several.
+    """
+    part, home = one.part, {one.part.name}
+    at = _of_leaf(paths, part)
+    all_low = len(at.between) >= _LEAST_NODES and all(count.low for count in at.between.values())
+    if part.kind == "leaf":
+        return all_low
+    slow = {
+        (end, end == path[0])
+        for path in one.lows
+        for end in path
+        if paths.leaf_of.get(end) == part.name
+    }
+    if len({end.node for end, _ in slow}) < _LEAST_NODES and len(at.between) >= _LEAST_NODES:
+        return False
+    good, met = 0, 0
+    for end, sends in slow:
+        known = paths.good_with[end]
+        at_home = [node for node in paths.of_node[end.node] if _leaves_of(paths, node) == home]
+        nodes = known if one.share <= _PARTLY else at_home
+        good += any(sends in known.get(node, ()) for node in nodes)
+        met += bool(at_home)
+    if one.share <= _PARTLY:
+        return 2 * good > len(slow)
+    if at.within.all <= 2 * at.within.low:
+        return one.share > _OF_PLANE and all_low
+    return 2 * good > met
