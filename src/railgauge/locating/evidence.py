@@ -107,7 +107,6 @@ class Evidence:
             seen.add(b)
         for end in sorted(seen, key=lambda end: end.order):
             self.ends.setdefault(end.node, []).append(end)
-        self._rounds = {r.round for r in self.results if r.round is not None}
         self._all_ends = len(seen)
         lost = self._lost_rounds()
         # Where quiet results are few, the loaded ones say what is good, and of few the many.
@@ -126,8 +125,9 @@ class Evidence:
     @property
     def rounds(self) -> int:
         """The number of rounds: of numbered ones, or else of the results of the busiest end."""
-        if self._rounds:
-            return len(self._rounds)
+        numbered = {result.round for result in self.results} - {None}
+        if numbered:
+            return len(numbered)
         counts = Counter(end for result in self.results for end in result.ends)
         return max(counts.values(), default=0)
 

@@ -95,17 +95,16 @@ def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:
             if len({paths.leaf_of.get(end) for end in ways[0][0]}) == 1
         )
     within = at.within
-    for ways in on.values():
-        for path in (path for of in ways for path in of):
-            low = path in paths.open or path in paths.behind
-            here = [end for end in path if paths.leaf_of.get(end) == part.name]
-            if len(here) > 1:
-                within = Count(within.low + low, within.all + 1)
-                continue
-            known = at.between.get(here[0].node, Count(0, 0))
-            at.between[here[0].node] = Count(known.low + low, known.all + 1)
-            if low:
-                at.far.update(end.node for end in path if end not in here)
+    for path in (path for ways in on.values() for of in ways for path in of):
+        low = path in paths.open or path in paths.behind
+        here = [end for end in path if paths.leaf_of.get(end) == part.name]
+        if len(here) > 1:
+            within = Count(within.low + low, within.all + 1)
+            continue
+        known = at.between.get(here[0].node, Count(0, 0))
+        at.between[here[0].node] = Count(known.low + low, known.all + 1)
+        if low:
+            at.far.update(end.node for end in path if end not in here)
     return at._replace(within=within)
 
 

@@ -7,6 +7,7 @@ as the rails of a pair of nodes may share a cause.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
@@ -147,7 +148,10 @@ class Paths:
                 for part in self.fabric_parts(path):
                     if part in wanted:
                         self.on_part[part].setdefault((node_a, node_b), []).append(path)
-        self._pairs = {group: (len(two[0]), len(two[1])) for group, two in pairs.items()}
+        groups = Counter(map(self._base, self.results))
+        self._pairs = {
+            group: (len(two[0]), len(two[1]), groups[group]) for group, two in pairs.items()
+        }
 
     def _base(self, path: Path) -> str:
         leaf_a, leaf_b = self.leaf_of.get(path[0]), self.leaf_of.get(path[1])
@@ -256,12 +260,18 @@ class Paths:
                 yield (part.node, partner), ways
 
     def witnesses(self, part: Part) -> list[Witness]:
-        """What the paths on a part say, pair of nodes by pair of nodes."""
-        level_of = {**self.behind, **self.open} if part.of_node else self.open
+        """What the paths on a part say: of a node or rail, all paths to another node are one
+        witness, low where most of them are; of the fabric, each path is one.
+        """
         found = []
+        if not part.of_node:
+            for nodes, ((*paths,),) in self.paths_on(part):
+                found += [Witness(nodes, self.open.get(p, 0), True, self.group(p)) for p in paths]
+            return found
+        level_of = {**self.behind, **self.open}
         for nodes, ways in self.paths_on(part):
             level = max(_of_most([level_of.get(path, 0) for path in paths]) for paths in ways)
-            sound = not level or not part.of_node or self.is_sound(part, ways)
+            sound = not level or self.is_sound(part, ways)
             found.append(Witness(nodes, level, sound, self.group(ways[0][0])))
         return found
 
@@ -289,18 +299,23 @@ class Paths:
     def others(
         self, part: Part, own: Mapping[str | Part, Count], level: int, doubtful: float = 0.0
     ) -> dict[str | Part, Count]:
-        """Group -> how many pairs of nodes are low at a level, and how many there are, without
-        those of the part: what healthy pairs do. `own` has the part's. What is explained by a node
+        """Group -> how many pairs of nodes, or of a part of the fabric paths, are low at a level,
+        and how many there are, without those of the part: what healthy ones do. `own` has the part's. What is explained by a node
         or rail that gained less than `doubtful` counts too.
         """
         open_paths = dict(self.open)
         open_paths.update((p, at) for p, (at, gain) in self.explained.items() if gain < doubtful)
         ordered = bool(part.way) or not self.evidence.directed
-        on_part = self.on_part.get(part, {})
-        low: dict[str | Part, set[tuple[str, str]]] = {}
+        #: ordered pairs of nodes, unordered ones, or paths
+        which = 2 if not part.of_node else int(not ordered)
+        low: dict[str | Part, set[object]] = {}
         for path, at in open_paths.items():
             nodes = path[0].node, path[1].node
-            if at < level or part.node in nodes or nodes in on_part:
+            if at < level or part.node in nodes:
+                continue
+            if not part.of_node:
+                if part not in self.fabric_parts(path):
+                    low.setdefault(self.group(path), set()).add(path)
                 continue
             if not ordered and nodes[0] > nodes[1]:
                 nodes = nodes[1], nodes[0]
@@ -311,11 +326,11 @@ class Paths:
                 found[group] = self.fabric[group]
             elif part.kind == "spine":
                 # All between leaves is on it.
-                known = self._pairs.get("within", (0, 0))[not ordered]
+                known = self._pairs.get("within", (0, 0, 0))[which]
                 found[group] = Count(len(low.get("within", ())), known)
             else:
                 lows = len(low.get(group, ()))
-                found[group] = Count(lows, max(self._pairs[group][not ordered] - count.all, lows))
+                found[group] = Count(lows, max(self._pairs[group][which] - count.all, lows))
         return found
 
     def explain(self, part: Part, lows: Iterable[Path], gain: float) -> None:
