@@ -93,7 +93,10 @@ class Evidence:
         if count <= _ORDERED:
             self.order = sorted(self.order, key=lambda number: _order(self.results[number]))
         classes: dict[_Class, list[int]] = {}
-        leaf_of, seen = self.leaves.get, set()
+        seen = {end for result in self.results for end in result.ends}
+        #: the leaf of each end; none where some are not known: what is compared would differ
+        self.leaf_of = self.leaves if self.leaves.keys() >= seen else {}
+        leaf_of = self.leaf_of.get
         for number in self.order:
             result = self.results[number]
             a, b = result.sender, result.receiver
@@ -103,8 +106,6 @@ class Evidence:
             if kind not in classes:
                 classes[kind] = []
             classes[kind].append(number)
-            seen.add(a)
-            seen.add(b)
         for end in sorted(seen, key=lambda end: end.order):
             self.ends.setdefault(end.node, []).append(end)
         self._all_ends = len(seen)
@@ -164,7 +165,8 @@ class Evidence:
 
     def crosses(self, result: Result) -> bool | None:
         """Whether data went from one leaf to another; None where that is not known."""
-        leaf_a, leaf_b = self.leaves.get(result.sender), self.leaves.get(result.receiver)
+        self.judge()
+        leaf_a, leaf_b = self.leaf_of.get(result.sender), self.leaf_of.get(result.receiver)
         return None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
 
     # ---- a class of results ----
@@ -314,9 +316,9 @@ class Evidence:
         below = set(filter(self._is_below, bound))
         if 2 * len(below) <= len(bound):
             return (), ()
-        uses = Counter(self.leaves[end] for n in below for end in self.results[n].ends)
+        uses = Counter(self.leaf_of[end] for n in below for end in self.results[n].ends)
         leaf = max(uses, key=lambda name: (uses[name], name))
-        of_leaf = [n for n in bound if leaf in map(self.leaves.get, self.results[n].ends)]
+        of_leaf = [n for n in bound if leaf in map(self.leaf_of.get, self.results[n].ends)]
         others = sorted(set(bound).difference(of_leaf))
         clean = [n for n in others if n not in below]
         known = healthy.peers(self._values(clean), self._spread)

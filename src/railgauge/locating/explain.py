@@ -18,23 +18,26 @@ from railgauge.locating.parts import Paths
 from railgauge.locating.results import End
 from railgauge.locating.weigh import LEAST_GAIN, Found, weigh
 
+#: What a node or rail gains at least that is low with all of its partners.
+_ALL_LOW = LEAST_GAIN + 0.01
+
 #: Gains that differ by less are equal; of both ways of a node, beside one of them.
 _EQUAL, _BOTH_WAYS = 0.1, 2.0
 
 
 def explain(paths: Paths) -> list[Found]:
-    """The parts that explain the low paths, the one that gains most first."""
+    """The parts that explain the low paths, those that gain most first."""
     found: list[Found] = []
-    while True:
-        weighed = [
-            one
-            for part in paths.candidates()
-            if (one := weigh(paths, part)) is not None
-            if one.gain > LEAST_GAIN and _may_be(paths, one)
-        ]
-        if not weighed:
-            return found
+    while weighed := [
+        one
+        for part in paths.candidates()
+        if (one := weigh(paths, part)) is not None and _may_be(paths, one)
+    ]:
+        degrees = Counter(end for path in paths.open for end in path)
+        weighed = [_at_least(one, _only_partners(one, degrees)) for one in weighed]
         most = max(one.gain for one in weighed)
+        if most <= LEAST_GAIN:
+            break
         ties = [one for one in weighed if one.gain > most - _EQUAL]
         nodes = {one.part.node for one in ties} - {""}
         # Where a node is low both ways, each way alone has others to be compared with, too.
@@ -43,12 +46,41 @@ def explain(paths: Paths) -> list[Found]:
             for one in weighed
             if one.part.node in nodes and not one.part.way and one.gain > most - _BOTH_WAYS
         ]
-        degrees = Counter(end for path in paths.open for end in path)
         ranks = {one.part: (_only_partners(one, degrees), len(one.lows)) for one in ties}
         best = max(ties, key=lambda one: (ranks[one.part], round(one.gain, 1), str(one.part)))
-        for one in _as_good(best, [t for t in ties if ranks[t.part] == ranks[best.part]]):
-            found.append(one)
-            paths.explain(one.part, one.lows, one.gain)
+        best = _of_rails(best, weighed)
+        same = {one.part.node: one for one in ties if ranks[one.part] == ranks.get(best.part)}
+        same[best.part.node] = best
+        for one in same.values() if best.part.of_node else [best]:
+            # Of several as good as each other no name decides.
+            if one.part.of_node == best.part.of_node:
+                found.append(one)
+                paths.explain(one.part, one.lows, one.gain)
+    return found
+
+
+def _of_rails(best: Found, weighed: Iterable[Found]) -> Found:
+    """Of a leaf that each rail has one of its own the rail that gains most, where several rails
+    together gain more than the leaf as a whole.
+    """
+    rails: dict[str, Found] = {}
+    for one in weighed:
+        rail = one.part.rail
+        if rail is not None and one.part.name == best.part.name and not best.part.of_node:
+            rails[rail] = max(one, rails.get(rail, one), key=lambda each: each.gain)
+    if best.part.rail is None and sum(one.gain for one in rails.values()) > best.gain:
+        return max(rails.values(), key=lambda each: each.gain)
+    return best
+
+
+def _at_least(one: Found, only_partners: int) -> Found:
+    """The same, named at least where a node or rail is low with all of its partners, some of which
+    are low with nobody else.
+    """
+    all_low = one.part.of_node and len(one.low) == len(one.witnesses)
+    if all_low and (only_partners or any(witness.sound for witness in one.low)):
+        return one._replace(gain=max(one.gain, _ALL_LOW))
+    return one
 
 
 def _may_be(paths: Paths, one: Found) -> bool:
@@ -56,21 +88,6 @@ def _may_be(paths: Paths, one: Found) -> bool:
         return fabric.may_be(paths, one)
     ends = [one.part.end] if one.part.end else paths.evidence.ends[one.part.node]
     return not (len(ends) == 1 and fabric.is_path_to(paths, one, ends[0]))
-
-
-def _as_good(best: Found, ties: Iterable[Found]) -> list[Found]:
-    """The nodes and rails that explain a low path of the best one as well: none of them is the
-    better explanation.
-    """
-    if not best.part.of_node:
-        return [best]
-    lows = set(best.lows)
-    others = {
-        one.part.node: one
-        for one in ties
-        if one.part.node not in ("", best.part.node) and not lows.isdisjoint(one.lows)
-    }
-    return [best, *others.values()]
 
 
 def _only_partners(one: Found, degrees: Counter[End]) -> int:

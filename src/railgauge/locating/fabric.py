@@ -45,12 +45,13 @@ class Fault(NamedTuple):
 
 class _OfLeaf(NamedTuple):
     """Node of a leaf -> its paths to other leaves; the paths within; nodes of other leaves that are
-    low with it.
+    low with it; and nodes of it that are good with others, and never low.
     """
 
     between: dict[str, Count]
     within: Count
     far: set[str]
+    spared: set[str]
 
 
 def may_be(paths: Paths, one: Found) -> bool:
@@ -84,7 +85,8 @@ def may_be(paths: Paths, one: Found) -> bool:
 
 
 def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:
-    at = _OfLeaf({}, Count(0, 0), set())
+    at = _OfLeaf({}, Count(0, 0), set(), set())
+    good = set()
     leaf_part = part._replace(kind="leaf", way="", end=None)
     on = dict(paths.paths_on(part))
     if part.kind != "leaf" and leaf_part in paths.on_part:
@@ -105,20 +107,16 @@ def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:
         at.between[here[0].node] = Count(known.low + low, known.all + 1)
         if low:
             at.far.update(end.node for end in path if end not in here)
-    return at._replace(within=within)
-
-
-def _leaves_of(paths: Paths, node: str) -> set[str | None]:
-    return {paths.leaf_of.get(end) for end in paths.evidence.ends[node]}
+        elif paths.is_good(path):
+            good.add(here[0].node)
+    spared = {node for node in good if not at.between[node].low}
+    return at._replace(within=within, spared=spared)
 
 
 def _good_at_home(paths: Paths, end: End) -> bool:
     """Whether an end received well from one of its own leaf."""
-    home = {paths.leaf_of.get(end)}
-    return any(
-        False in roles and _leaves_of(paths, node) == home
-        for node, roles in paths.good_with[end].items()
-    )
+    leaf = paths.leaf_of[end]
+    return any(paths.is_within(path, leaf) and paths.is_good(path) for path in paths.received(end))
 
 
 def is_path_to(paths: Paths, one: Found, end: End) -> bool:
@@ -139,8 +137,8 @@ def _good_otherwise(paths: Paths, part: Part) -> bool:
     end = part.end
     assert end is not None
     received = any(
-        False in roles and part.name not in _leaves_of(paths, node)
-        for node, roles in paths.good_with[end].items()
+        paths.leaf_of.get(path[0]) != part.name and paths.is_good(path)
+        for path in paths.received(end)
     )
     senders = {a for a, b in paths.open if b == end and paths.leaf_of.get(a) == part.name}
     sound = sum(
@@ -177,7 +175,7 @@ def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
     several makes some results of a round low, and a bad moment all.
     """
     results = paths.evidence.results
-    if len(found) > 1 or found[0].share > _WHOLE:
+    if len(found) > 1:
         return set()
     low, count = Counter[int](), Counter[int]()
     for _, ways in paths.paths_on(found[0].part):
@@ -187,12 +185,17 @@ def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
             count.update({r for n in numbers if (r := results[n].round) is not None})
             low.update({r for n in lows if (r := results[n].round) is not None})
     moments = {r for r in low if count[r] >= _MOMENT and low[r] > _OF_MOMENT * count[r]}
+    often = [r for r in count if count[r] >= _MOMENT]
+    if low and max(low.values()) == sum(low.values()) and len(often) > 1:
+        # What is at fault shows in other rounds too.
+        moments.update(low)
     steady = [
         path
         for path in found[0].lows
         if any(results[n].round not in moments for n in paths.low_results[path])
     ]
-    return moments if len(steady) < _LEAST_NODES else set()
+    again = found[0].share > _WHOLE and len(moments) > 1
+    return moments if len(steady) < _LEAST_NODES and not again else set()
 
 
 def _fault(paths: Paths, found: Sequence[Found]) -> Fault:
@@ -291,9 +294,8 @@ def _beyond_nodes(paths: Paths, one: Found) -> bool:
     where it is one of several uplinks, in the same way with other leaves. A leaf itself, or all
     that leaves it, where nothing was measured within, is low at all of its nodes, several.
     """
-    part, home = one.part, {one.part.name}
-    at = _of_leaf(paths, part)
-    all_low = len(at.between) >= _LEAST_NODES and all(count.low for count in at.between.values())
+    part, at = one.part, _of_leaf(paths, one.part)
+    all_low = len(at.between) >= _LEAST_NODES and not at.spared
     if part.kind == "leaf":
         return all_low
     slow = {
@@ -304,15 +306,16 @@ def _beyond_nodes(paths: Paths, one: Found) -> bool:
     }
     if len({end.node for end, _ in slow}) < _LEAST_NODES and len(at.between) >= _LEAST_NODES:
         return False
-    good, met = 0, 0
-    for end, sends in slow:
-        known = paths.good_with[end]
-        at_home = [node for node in paths.of_node[end.node] if _leaves_of(paths, node) == home]
-        nodes = known if one.share <= _PARTLY else at_home
-        good += any(sends in known.get(node, ()) for node in nodes)
-        met += bool(at_home)
     if one.share <= _PARTLY:
+        good = sum(
+            any(sends in roles for roles in paths.good_with[end].values()) for end, sends in slow
+        )
         return 2 * good > len(slow)
     if at.within.all <= 2 * at.within.low:
-        return one.share > _OF_PLANE and all_low
-    return 2 * good > met
+        return not part.way and one.share > _WHOLE and all_low
+    within = [path for path in paths.results if paths.is_within(path, part.name)]
+    met = {(end, end == path[0]) for path in within for end in path}
+    fine = {(end, end == path[0]) for path in within if paths.is_good(path) for end in path}
+    if not paths.evidence.directed:
+        met, fine = ({(e, s) for e, _ in ends for s in (True, False)} for ends in (met, fine))
+    return 2 * len(slow & fine) > len(slow & met)

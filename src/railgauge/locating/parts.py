@@ -68,7 +68,7 @@ class Paths:
     def __init__(self, evidence: Evidence) -> None:
         evidence.judge()
         self.evidence = evidence
-        self.leaf_of = evidence.leaves
+        self.leaf_of = evidence.leaf_of
         levels, unclear = evidence.levels, evidence.unclear
         #: path -> the numbers of its results while others were busy
         self.results: dict[Path, list[int]] = {}
@@ -266,7 +266,12 @@ class Paths:
         found = []
         if not part.of_node:
             for nodes, ((*paths,),) in self.paths_on(part):
-                found += [Witness(nodes, self.open.get(p, 0), True, self.group(p)) for p in paths]
+                found += [
+                    Witness(nodes, self.open.get(path, 0), True, self.group(path))
+                    for path in paths
+                    # What another part explains says nothing of this one.
+                    if path not in self.behind
+                ]
             return found
         level_of = {**self.behind, **self.open}
         for nodes, ways in self.paths_on(part):
@@ -274,6 +279,12 @@ class Paths:
             sound = not level or self.is_sound(part, ways)
             found.append(Witness(nodes, level, sound, self.group(ways[0][0])))
         return found
+
+    def is_good(self, path: Path) -> bool:
+        return any(self.evidence.good[number] for number in self.results[path])
+
+    def is_within(self, path: Path, leaf: str) -> bool:
+        return self.leaf_of.get(path[0]) == self.leaf_of.get(path[1]) == leaf
 
     def received(self, end: End) -> Iterator[Path]:
         """The paths on which an end received; it has a low one."""
@@ -300,8 +311,8 @@ class Paths:
         self, part: Part, own: Mapping[str | Part, Count], level: int, doubtful: float = 0.0
     ) -> dict[str | Part, Count]:
         """Group -> how many pairs of nodes, or of a part of the fabric paths, are low at a level,
-        and how many there are, without those of the part: what healthy ones do. `own` has the part's. What is explained by a node
-        or rail that gained less than `doubtful` counts too.
+        and how many there are, without those of the part: what healthy ones do. `own` has the
+        part's. What a node or rail explains that gained less than `doubtful` counts too.
         """
         open_paths = dict(self.open)
         open_paths.update((p, at) for p, (at, gain) in self.explained.items() if gain < doubtful)

@@ -135,7 +135,7 @@ class _Plan:
     ) -> None:
         evidence.judge()
         self.evidence, self.located, self.number, self.across = evidence, located, number, across
-        self.leaf_of = evidence.leaves
+        self.leaf_of = evidence.leaf_of if evidence.results else evidence.leaves
         self.ends = ends
         self.free = dict.fromkeys(ends)
         self.pairs: list[Pair] = []

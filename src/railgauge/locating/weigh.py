@@ -14,9 +14,8 @@ from railgauge.locating.parts import Part, Path, Paths, Witness
 #: goes, and not confirmed.
 _MOSTLY_GOOD = math.log(1000)
 
-#: A part is named where it gains more. A node that is low with all of its partners, one of which is
-#: good with others, gains so much at least.
-LEAST_GAIN, _ALL_LOW = 1.0, 1.01
+#: A part is named where it gains more.
+LEAST_GAIN = 1.0
 
 
 class Found(NamedTuple):
@@ -60,8 +59,6 @@ def weigh(paths: Paths, part: Part) -> Found | None:
     best -= math.log(how_many(paths, part))
     if part.of_node and 2 * len(low) <= len(witnesses):
         best -= _MOSTLY_GOOD
-    elif part.of_node and len(low) == len(witnesses) and any(witness.sound for witness in low):
-        best = max(best, _ALL_LOW)
     return Found(part, tuple(witnesses), lows, best, at)
 
 
@@ -82,7 +79,7 @@ def how_many(paths: Paths, part: Part) -> float:
     evidence = paths.evidence
     ways = (1.5 if not part.way else 3.0) if evidence.directed else 1.0
     ends = sum(map(len, evidence.ends.values()))
-    leaves = len(set(evidence.leaves.values())) or 1
+    leaves = len(set(evidence.leaf_of.values())) or 1
     rails = len({end.rail for of_node in evidence.ends.values() for end in of_node})
     if part.kind == "node":
         return ways * len(evidence.ends)
