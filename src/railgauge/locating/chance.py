@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 #: The chance that a campaign accuses any healthy part of a kind, by the model.
-FALSE_ACCUSATION = 5e-4
+FALSE_ACCUSATION = 1e-4
 
 #: Beta distributions of the share of healthy pairs that are low, with equal weights.
 _PRIORS = ((1.0, 100.0), (1.0, 4.0))

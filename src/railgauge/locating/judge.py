@@ -38,16 +38,14 @@ PAIR_TIMES, PAIR_OTHERS = 4, 3
 #: The chance that some pair is low so often by itself, each time anew, is less.
 _PAIR_BY_ITSELF = 0.01
 
-#: Of up to so many nodes there are too few pairs to say how often one is low by itself: a node that
-#: is low with all others, which are good with each other, is confirmed by a greater chance.
-_FEW_NODES, _CHANCE_OF_FEW = 4, 0.1
+#: Of up to so many nodes there are too few pairs to say how often one is low by itself. Where all
+#: pairs without a node are good, it is confirmed by a greater chance: low with all others, or with
+#: all that it met.
+_FEW_NODES, _ALL_OF_FEW, _MOST_OF_FEW = 8, 0.1, 1e-3
 
 #: Most faults of a node make it low with nearly all partners. One that spares more is rarer by this
 #: factor, and by its square where leaves are not known: static paths look the same.
 _NEARLY_ALL, _PARTLY = 0.9, 0.1
-
-#: What is explained by a node or rail that gained less counts as low by itself for the others.
-DOUBTFUL = 5.0
 
 #: A node is low at home where the chance that a healthy one is so often is less.
 _AT_HOME = 0.05
@@ -227,7 +225,7 @@ class _Judge:
         elif 2 * len(low) <= len(sound) and len(events) < 2:
             why = f"it is slow with {len(low)} of {len(sound)} partners"
             yield self._measure(one, f"more partners: {why}")
-        elif not counted and self._chance(one, sound) >= self._most_chance(sound, low):
+        elif not counted and self._chance(one, sound) >= self._most_chance(one, sound, low):
             yield self._measure(one, "more partners: so few may be slow by chance")
         elif not counted and (why := self._other_explanation(one)):
             yield self._measure(one, why, "home")
@@ -244,16 +242,26 @@ class _Judge:
             return 1.0
         chances = []
         for level in levels:
-            groups = of_groups(self.paths, part, sound, level, DOUBTFUL)
+            groups = of_groups(self.paths, part, sound, level, strict=True)
             low = sum(own.low for _, own in groups)
-            chances.append(chance.of_as_many(low, [(others, own.all) for others, own in groups]))
+            gathered = self.paths.around_others(part, level)
+            count = sum(own.all for _, own in groups)
+            chances.append(
+                max(
+                    chance.of_as_many(low, [(others, own.all) for others, own in groups]),
+                    chance.of_as_many(low, [(gathered, count)]) if gathered.low else 0.0,
+                )
+            )
         return min(chances) * len(levels) * how_many(self.paths, part)
 
-    def _most_chance(self, sound: Sequence[PairWitness], low: Sequence[PairWitness]) -> float:
+    def _most_chance(
+        self, one: _Accused, sound: Sequence[PairWitness], low: Sequence[PairWitness]
+    ) -> float:
+        """The chance below which it is confirmed."""
         nodes = len(self.evidence.ends)
-        all_low = len(low) == len(sound) == nodes - 1
-        if nodes <= _FEW_NODES and all_low and not self.paths.open:
-            return _CHANCE_OF_FEW
+        others_low = self.paths.low_results.keys() - set(one.lows)
+        if nodes <= _FEW_NODES and len(low) == len(sound) and not others_low:
+            return _ALL_OF_FEW if len(low) == nodes - 1 else _MOST_OF_FEW
         if len(low) > _NEARLY_ALL * len(sound):
             return FALSE_ACCUSATION
         return FALSE_ACCUSATION * (_PARTLY if self.paths.leaf_of else _PARTLY**2)
@@ -273,13 +281,10 @@ class _Judge:
         sent = {path[1].node for path in one.lows if path[0] in one.ends}
         if leaf is None:
             # Data to one destination takes one path from all, but those of its own leaf.
-            if len(low) <= _NEARLY_ALL * len(witnesses):
-                return "a partner on its own leaf: leaves are not known, and it is good with some"
-            if directed and not sent and 5 * len(low) < 4 * (len(self.evidence.ends) - 1):
-                return (
-                    "a partner on its own leaf: leaves are not known, and it only receives slowly"
-                )
-            return ""
+            met_most = 5 * len(low) >= 4 * (len(self.evidence.ends) - 1)
+            if len(low) > _NEARLY_ALL * len(witnesses) and (met_most or (directed and sent)):
+                return ""
+            return "a partner on its own leaf: leaves are not known"
         leaves = {leaf_of.get(end) for of_node in self.evidence.ends.values() for end in of_node}
         if len(leaves) < 2 or self._low_at_home(one, low, witnesses):
             return ""
@@ -295,7 +300,7 @@ class _Judge:
         home_low = sum(witness in home for witness in low)
         if not home_low or 2 * home_low <= len(home):
             return False
-        groups = of_groups(self.paths, one.found[0].part, all_, 1, DOUBTFUL)
+        groups = of_groups(self.paths, one.found[0].part, all_, 1, strict=True)
         # Between leaves pairs are low as often, or more.
         others = Count(sum(count.low for count, _ in groups), sum(count.all for count, _ in groups))
         return chance.of_as_many(home_low, [(others, len(home))]) < _AT_HOME

@@ -18,6 +18,9 @@ from railgauge.locating.results import End
 
 Path = tuple[End, End]
 
+#: What a node or rail explains that gained less may be low by itself.
+_LITTLE = 5.0
+
 #: node, rail: in both ways, or as sender or receiver only.
 #: leaf: all that touches it. uplinks: what leaves and enters a leaf, or one of both.
 #: inbound: from other leaves to one end. outbound: from one leaf to one end of another one.
@@ -84,6 +87,12 @@ class Paths:
                 self.low_results.setdefault(path, []).append(number)
         #: low path that no part explains yet -> its level
         self.open = {p: level for p in self.low_results if (level := self.level(p))}
+        #: path that is low now and then, in half of its results or less -> their level
+        self.mixed = {
+            path: max(levels[number] for number in numbers)
+            for path, numbers in self.low_results.items()
+            if path not in self.open
+        }
         #: low path of a node or rail that was found at fault, which says nothing of its partner ->
         #: its level, and what that gained
         self.explained: dict[Path, tuple[int, float]] = {}
@@ -308,19 +317,22 @@ class Paths:
         return False
 
     def others(
-        self, part: Part, own: Mapping[str | Part, Count], level: int, doubtful: float = 0.0
+        self, part: Part, own: Mapping[str | Part, Count], level: int, strict: bool = False
     ) -> dict[str | Part, Count]:
         """Group -> how many pairs of nodes, or of a part of the fabric paths, are low at a level,
         and how many there are, without those of the part: what healthy ones do. `own` has the
-        part's. What a node or rail explains that gained less than `doubtful` counts too.
+        part's. `strict`, for an accusation: what is low now and then counts too, and what a node or
+        rail explains that gained little.
         """
-        open_paths = dict(self.open)
-        open_paths.update((p, at) for p, (at, gain) in self.explained.items() if gain < doubtful)
+        low_paths = dict(self.open)
+        if strict:
+            low_paths.update(self.mixed)
+            low_paths.update((p, at) for p, (at, gain) in self.explained.items() if gain < _LITTLE)
         ordered = bool(part.way) or not self.evidence.directed
         #: ordered pairs of nodes, unordered ones, or paths
         which = 2 if not part.of_node else int(not ordered)
         low: dict[str | Part, set[object]] = {}
-        for path, at in open_paths.items():
+        for path, at in low_paths.items():
             nodes = path[0].node, path[1].node
             if at < level or part.node in nodes:
                 continue
@@ -343,6 +355,22 @@ class Paths:
                 lows = len(low.get(group, ()))
                 found[group] = Count(lows, max(self._pairs[group][which] - count.all, lows))
         return found
+
+    def around_others(self, part: Part, level: int) -> Count:
+        """Of the nodes, but the part's, that are low with two or more others: how many of their
+        pairs are low. Faults that gather at some nodes, as at a leaf that is not known, make a
+        healthy one of these low more often than all nodes are.
+        """
+        low_paths = {**self.open, **self.mixed}
+        low: dict[str, set[str]] = {}
+        for (a, b), at in low_paths.items():
+            if at >= level and part.node not in (a.node, b.node):
+                low.setdefault(a.node, set()).add(b.node)
+                low.setdefault(b.node, set()).add(a.node)
+        often = {node for node, partners in low.items() if len(partners) > 1}
+        lows = {frozenset((n, other)) for n in often for other in low[n]}
+        pairs = {frozenset((n, other)) for n in often for other in self.of_node[n]}
+        return Count(len(lows), len(pairs))
 
     def explain(self, part: Part, lows: Iterable[Path], gain: float) -> None:
         """Take a part for at fault, which explains these low paths."""

@@ -48,7 +48,8 @@ class Measure:
 
     @property
     def words(self) -> str:
-        return f"{self.a} with {self.b} ({self.why})" if self.b else f"{self.a} ({self.why})"
+        where = f"{self.a} with {self.b}" if self.b else self.a
+        return f"{where} ({self.why})" if self.why else where
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Suspect:
 
     def _reason(self) -> str:
         if self.kind == "leaf":
-            return "slow with nearly all nodes of other leaves and within"
+            return "slow with nearly all that it was measured with"
         if self.kind == "uplink":
             return self._of_uplink()
         if self.kind == "pair":
@@ -197,17 +198,20 @@ class Located:
             "rounds": self.rounds,
             "accuses_nobody": list(self.alike),
             "unjudged": list(self.unjudged),
+            "cleared": self.passing_nodes,
         }
 
 
 def suspected_nodes(suspects: Iterable[Suspect]) -> set[str]:
-    """The nodes of suspect nodes, rails, pairs and silent leaves, confirmed or not; those at a leaf
-    or uplink are good elsewhere.
+    """The nodes of suspect nodes, rails, pairs and silent leaves, confirmed or not. Those at a leaf
+    or uplink are good elsewhere, but for an end that may receive slowly itself.
     """
     return {
         node
         for suspect in suspects
-        if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")
+        if suspect.accuses_nodes
+        or suspect.kind not in ("leaf", "uplink")
+        or any(measure.need == "home" for measure in suspect.confirm)
         for node in suspect.nodes
     }
 

@@ -63,14 +63,14 @@ def weigh(paths: Paths, part: Part) -> Found | None:
 
 
 def of_groups(
-    paths: Paths, part: Part, witnesses: Iterable[Witness], level: int, doubtful: float = 0.0
+    paths: Paths, part: Part, witnesses: Iterable[Witness], level: int, strict: bool = False
 ) -> list[tuple[Count, Count]]:
     """What the others of each group are, and what the witnesses are, at a level (Paths.others)."""
     own: dict[str | Part, Count] = {}
     for witness in witnesses:
         low, count = own.get(witness.group, (0, 0))
         own[witness.group] = Count(low + (witness.level >= level), count + 1)
-    others = paths.others(part, own, level, doubtful)
+    others = paths.others(part, own, level, strict)
     return [(others[group], count) for group, count in own.items()]
 
 

@@ -11,6 +11,9 @@ from railgauge.locating.suspects import Witness
 #: How many of the missing results, and of pairs, are listed; the others are counted.
 _NAMED = 8
 
+#: The least chance of a missed fault that is reported.
+_WORTH_SAYING = 0.01
+
 _SAYS = {"convicts": "slow", "clears": "good", "counter": "counts errors"}
 
 
@@ -25,7 +28,7 @@ def lines(located: Located) -> Iterator[str]:
     if located.unjudged:
         why = "no reference, and too few results, its own or of others in the same condition"
         yield f"not judged: {hostlist.fold(located.unjudged)}: {why}"
-    yield from (f"no suspect: {why}" for why in located.alike)
+    yield from (f"no evidence: {why}" for why in located.alike)
     for missing in located.missing[:_NAMED]:
         where = "" if missing.round is None else f", round {missing.round}"
         yield f"not measured: {missing.place}{where}: {missing.why}"
@@ -43,7 +46,7 @@ def left_open(fewest: int | None) -> str:
     """What results cannot exclude, by the fewest good ones that an end has which is no suspect; ""
     where that is not asked, or where there are none.
     """
-    if not fewest:
+    if not fewest or not_excluded(fewest) < _WORTH_SAYING:
         return ""
     return (
         f"An intermittent fault (there in 1 of 5 runs) would have been missed with probability "
@@ -90,6 +93,8 @@ def _ports(suspect: Suspect, most: int) -> Iterator[str]:
 def _suspect(suspect: Suspect) -> Iterator[str]:
     state = "is at fault" if suspect.confirmed else "is suspected"
     subject = f"node {suspect.name}" if suspect.kind == "node" else name(suspect)
+    if suspect.kind == "load":
+        subject, state = f"node {suspect.name}", "is slow for the load alone"
     yield f"{subject} {state}: {suspect.why}"
     yield from (f"  {line}" for line in _ports(suspect, len(suspect.ports)))
     yield from (f"  {_witness(witness)}" for witness in suspect.evidence)
