@@ -11,7 +11,6 @@ de Kleer, B. Williams: Diagnosing Multiple Faults, 1987).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from railgauge.locating import fabric
 from railgauge.locating.parts import Paths
@@ -44,12 +43,12 @@ def explain(paths: Paths) -> list[Found]:
         ties += [
             one
             for one in weighed
-            if one.part.node in nodes and not one.part.way and one.gain > most - _BOTH_WAYS
+            if one.part.node in nodes and not one.part.way
+            if one.gain > max(most - _BOTH_WAYS, LEAST_GAIN)
         ]
         ranks = {one.part: (_only_partners(one, degrees), len(one.lows)) for one in ties}
         best = max(ties, key=lambda one: (ranks[one.part], round(one.gain, 1), str(one.part)))
-        best = _of_rails(best, weighed)
-        same = {one.part.node: one for one in ties if ranks[one.part] == ranks.get(best.part)}
+        same = {one.part.node: one for one in ties if ranks[one.part] == ranks[best.part]}
         same[best.part.node] = best
         for one in same.values() if best.part.of_node else [best]:
             # Of several as good as each other no name decides.
@@ -57,20 +56,6 @@ def explain(paths: Paths) -> list[Found]:
                 found.append(one)
                 paths.explain(one.part, one.lows, one.gain)
     return found
-
-
-def _of_rails(best: Found, weighed: Iterable[Found]) -> Found:
-    """Of a leaf that each rail has one of its own the rail that gains most, where several rails
-    together gain more than the leaf as a whole.
-    """
-    rails: dict[str, Found] = {}
-    for one in weighed:
-        rail = one.part.rail
-        if rail is not None and one.part.name == best.part.name and not best.part.of_node:
-            rails[rail] = max(one, rails.get(rail, one), key=lambda each: each.gain)
-    if best.part.rail is None and sum(one.gain for one in rails.values()) > best.gain:
-        return max(rails.values(), key=lambda each: each.gain)
-    return best
 
 
 def _at_least(one: Found, only_partners: int) -> Found:

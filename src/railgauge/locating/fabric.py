@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from railgauge.locating import chance, uplinks
-from railgauge.locating.chance import FALSE_ACCUSATION, Count
+from railgauge.locating.chance import Count
 from railgauge.locating.parts import Part, Path, Paths
 from railgauge.locating.results import End, natural
 from railgauge.locating.suspects import Measure
@@ -27,6 +27,9 @@ _PARTLY, _WHOLE, _SPARED = 0.5, 0.7, 0.01
 #: What is at fault has at most this share of its low results in one round.
 _OF_ONE_ROUND = 0.75
 
+#: By chance some part of the fabric is low so often with less than this probability.
+_BY_CHANCE = 1e-3
+
 #: In a moment, of so many results of a part at least, more than this share is low.
 _MOMENT, _OF_MOMENT = 4, 0.9
 
@@ -44,11 +47,12 @@ class Fault(NamedTuple):
 
 
 class _OfLeaf(NamedTuple):
-    """Node of a leaf -> its paths to other leaves; the paths within; nodes of other leaves that are
-    low with it; and nodes of it that are good with others, and never low.
+    """Node of a leaf -> its paths to other leaves, and rail -> the same; the paths within; nodes of
+    other leaves that are low with it; and nodes of it that are good with others, and never low.
     """
 
     between: dict[str, Count]
+    rails: dict[str | None, Count]
     within: Count
     far: set[str]
     spared: set[str]
@@ -77,15 +81,19 @@ def may_be(paths: Paths, one: Found) -> bool:
         return False
     if part.kind == "leaf" and (one.share < _WHOLE or not 0 < at.within.all <= 2 * at.within.low):
         return False
-    # One that is good with all others speaks against a fault of the whole.
-    return one.share <= _PARTLY or not any(
-        not low and (1 - one.share) ** count * len(at.between) < _SPARED
-        for low, count in at.between.values()
+    # A node or rail that is good with all others speaks against a fault of the whole.
+    spares = [list(at.rails.values())]
+    if one.share > _PARTLY:
+        spares.append(list(at.between.values()))
+    return not any(
+        not low and (1 - one.share) ** count * len(counts) < _SPARED
+        for counts in spares
+        for low, count in counts
     )
 
 
 def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:
-    at = _OfLeaf({}, Count(0, 0), set(), set())
+    at = _OfLeaf({}, {}, Count(0, 0), set(), set())
     good = set()
     leaf_part = part._replace(kind="leaf", way="", end=None)
     on = dict(paths.paths_on(part))
@@ -103,6 +111,8 @@ def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:
         if len(here) > 1:
             within = Count(within.low + low, within.all + 1)
             continue
+        of_rail = at.rails.get(here[0].rail, Count(0, 0))
+        at.rails[here[0].rail] = Count(of_rail.low + low, of_rail.all + 1)
         known = at.between.get(here[0].node, Count(0, 0))
         at.between[here[0].node] = Count(known.low + low, known.all + 1)
         if low:
@@ -272,7 +282,7 @@ def _needs(
         chances.append(as_many * how_many(paths, one.part))
     rounds = Counter(results[n].round for path in lows for n in paths.low_results[path])
     in_one = None not in rounds and max(rounds.values()) > _OF_ONE_ROUND * sum(rounds.values())
-    if min(chances) >= FALSE_ACCUSATION:
+    if min(chances) >= _BY_CHANCE:
         yield Measure(part.name, others, "more paths: so few may be slow by chance", "paths")
     elif in_one:
         yield Measure(part.name, others, "in another round", "paths")

@@ -41,10 +41,15 @@ def confirmed_links(suspects: list[Named]) -> list[Named]:
         pytest.param((6, 0.15, 0.7, 2), ["n03"], id="15 % of pairs, n03 with 70 %"),
     ],
 )
-def test_of_bad_pairs_only_a_node_that_is_bad_with_most_is_confirmed(
+def test_of_bad_pairs_only_a_node_that_is_bad_with_most_is_named(
     case: tuple[int, float, float, int], nodes: list[str], directed: bool
 ) -> None:
-    assert confirmed_nodes(by_pairs(case, directed)) == nodes
+    """n03 is slow with nine of 16 partners, which chance makes some node of 17 in one of 400 such
+    campaigns: it is the only node that is named, and not confirmed.
+    """
+    suspects = by_pairs(case, directed)
+    assert [s.name for s in suspects if s.kind in ("node", "rail")] == nodes
+    assert confirmed_nodes(suspects) == []
 
 
 STATIC: list[tuple[tuple[int, int, float], Literal["up", "down"]]] = [
