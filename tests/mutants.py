@@ -573,6 +573,27 @@ MUTANTS = [
         "tests/unit/verdict/test_first_day.py",
     ),
     Mutant(
+        "a floor accepts where a baseline is stored for another condition",
+        "src/railgauge/checks/base.py",
+        "return None if self.baseline_elsewhere(measurement) else found",
+        "return found",
+        "tests/unit/checks/test_sweep.py -k floor_never_accepts",
+    ),
+    Mutant(
+        "floors alone accept",
+        "src/railgauge/verdict/first_day.py",
+        "0 if any(case.floors_suffice for case in cases) else floors(cases)",
+        "0",
+        "tests/unit/verdict/test_first_day.py",
+    ),
+    Mutant(
+        "floors that no number replaces accept alone",
+        "src/railgauge/verdict/first_day.py",
+        "len(replaceable if better_anywhere else replaceable | final)",
+        "len(replaceable)",
+        "tests/unit/verdict/test_first_day.py",
+    ),
+    Mutant(
         "peers excuse whatever else is wrong with a place",
         _COMPARE,
         "all(failure.kind == NO_REFERENCE for failure in self.failures)",
@@ -2383,8 +2404,8 @@ MUTANTS = [
     Mutant(
         "a stored reference is looked for after the floor",
         "src/railgauge/checks/base.py",
-        "                or stored.find(check, partition, m)\n                or self.floor(m)\n",
-        "                or self.floor(m)\n                or stored.find(check, partition, m)\n",
+        "self.stored.find(check, partition, measurement) or self.floor(measurement)",
+        "self.floor(measurement) or self.stored.find(check, partition, measurement)",
         f"{_FOOLING} -k StoredNumbersWin",
     ),
     Mutant(

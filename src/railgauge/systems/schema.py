@@ -290,6 +290,10 @@ class Extras(Strict):
     link (`link_gbits`, `mtu_bytes`), but no more than untuned hosts do (5 Gb/s a stream): a
     floor, which proves function only.
     """
+    floors_suffice: str | None = pydantic.Field(default=None, min_length=1)
+    """Why floors may end in `accept` here, as on an emulated cluster; without it they end in
+    `provisional accept` at best. Where a baseline of a metric is stored, no floor of it accepts.
+    """
     launch_options: list[str] = []
     """What the launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
     `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start.
