@@ -573,6 +573,13 @@ MUTANTS = [
         "tests/unit/verdict/test_first_day.py",
     ),
     Mutant(
+        "a node that was resumed is looked at before it answers",
+        "src/railgauge/slurm/nodes.py",
+        "        _set_resumed(ours)\n        once_answering(ours)\n",
+        "        _set_resumed(ours)\n",
+        "tests/unit/gate/test_silence.py",
+    ),
+    Mutant(
         "a floor accepts where a baseline is stored for another condition",
         "src/railgauge/checks/base.py",
         "return None if self.baseline_elsewhere(measurement) else found",

@@ -430,7 +430,7 @@ def _require_not_in_run(system: str, nodes: list[str]) -> None:
 
 
 def _release(system: str, nodes: list[str], why: str) -> bool:
-    """Whether Slurm starts no job on some of them afterwards."""
+    """Whether Slurm starts no job on some of them, once they had time to answer."""
     from railgauge.cluster import inventories, store
     from railgauge.gate import roll
     from railgauge.slurm import nodes as slurm_nodes
@@ -448,8 +448,8 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
         click.echo(f"{name}: {words}, untested: {why}")
     if silent:
         raise EnvironmentProblem(
-            f"{hostlist.fold(silent)}: released, but no inventory of it could be taken: "
-            "the next hold will drain it again",
+            f"{hostlist.fold(silent)}: released, but its state could not be recorded; where it "
+            "differs from the accepted one, the next hold drains it",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
     return any(states[name].outside for name in nodes)
