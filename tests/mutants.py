@@ -2178,6 +2178,20 @@ MUTANTS = [
         "tests/unit/verdict/test_standing.py",
     ),
     Mutant(
+        "an update is over once its command has ended",
+        "src/railgauge/gate/installer.py",
+        "    _reap()\n",
+        "",
+        f"{_GATE}/test_update.py -k returns_early",
+    ),
+    Mutant(
+        "an update whose process was killed does not run",
+        "src/railgauge/gate/update.py",
+        "    if still:\n",
+        "    if still and alive:\n",
+        f"{_GATE}/test_update.py -k alone_was_killed",
+    ),
+    Mutant(
         "an update begins before its journal is written",
         "src/railgauge/gate/installer.py",
         "    if sys.stdin.buffer.read() != BEGIN:\n",
@@ -2264,7 +2278,7 @@ MUTANTS = [
     Mutant(
         "a damaged journal is settled while its update runs",
         "src/railgauge/gate/roll.py",
-        'if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):',
+        'if update.runs_here(log.with_suffix(".end")):',
         "if False:",
         f"{_GATE}/test_lost_rolls.py -k runs_here",
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
-from railgauge import hostlist, processes, systems
+from railgauge import hostlist, systems
 from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, testing, update
@@ -300,7 +300,7 @@ def _require_known(system: str, no_more: bool) -> None:
         if not (lost.damaged and no_more):
             raise _stuck(lost)
         for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
-            if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):
+            if update.runs_here(log.with_suffix(".end")):
                 raise RailgaugeError(
                     f"the update of {lost.words} still runs: its log {log}",
                     next_step="wait for its end; then the same command again",
