@@ -2178,6 +2178,13 @@ MUTANTS = [
         "tests/unit/verdict/test_standing.py",
     ),
     Mutant(
+        "an empty update is accepted",
+        "src/railgauge/cli/words.py",
+        "if not text.strip():",
+        "if False:",
+        "tests/unit/cli/test_cli.py -k cannot_be_kept",
+    ),
+    Mutant(
         "an update is over once its command has ended",
         "src/railgauge/gate/installer.py",
         "    _reap()\n",

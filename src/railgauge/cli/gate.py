@@ -15,6 +15,7 @@ from railgauge.acceptance import session
 from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
+from railgauge.cli.words import Words
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
@@ -262,7 +263,9 @@ def despite(command: _Command) -> _Command:
 @gate.command("run")
 @options("These held nodes; all that railgauge holds if not given.")
 @despite
-@click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
+@click.option(
+    "--update", type=Words(), help="First drain the nodes, and run this command: 'cmd {nodes}'."
+)
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
 @click.option(
     "--wait", "wait_s", type=Number(min=0), default=3600, help="... s for their jobs to end."
@@ -377,7 +380,7 @@ def _say_plan(
 @gate.command()
 @options("These held nodes.")
 @despite
-@click.option("--why", required=True, help="Kept with the node's record.")
+@click.option("--why", type=Words(), required=True, help="Kept with the node's record.")
 @click.option(
     "--force-release",
     is_flag=True,
