@@ -2178,6 +2178,20 @@ MUTANTS = [
         "tests/unit/verdict/test_standing.py",
     ),
     Mutant(
+        "the caller's variables reach jobs",
+        "src/railgauge/acceptance/session.py",
+        "    _drop_callers_variables(system)\n",
+        "",
+        "tests/unit/slurm/test_callers.py -k srun_read",
+    ),
+    Mutant(
+        "the caller's variables reach Slurm's commands",
+        "src/railgauge/slurm/client.py",
+        "dropped = frozenset(callers(_kept))",
+        "dropped = frozenset()",
+        "tests/unit/slurm/test_callers.py -k either",
+    ),
+    Mutant(
         "an empty update is accepted",
         "src/railgauge/cli/words.py",
         "if not text.strip():",

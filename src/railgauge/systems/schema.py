@@ -298,6 +298,14 @@ class Extras(Strict):
     """What the launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
     `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start.
     """
+    keep_variables: list[
+        Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*\*?$")]
+    ] = []
+    """Variables of the caller that jobs get: `SBATCH_ACCOUNT`, or `UCX_*` for all that begin so.
+    Without it options of sbatch and srun (`SLURM_*`, `SBATCH_*`, `SRUN_*`) and settings of MPI and
+    NCCL (`PMIX_*`, `OMPI_*`, `UCX_*`, `NCCL_*`) do not reach jobs. What is true of the system
+    belongs into `access` and `env_vars` of its partition.
+    """
     required: list[str] = []
     """The checks without which no campaign can end in `accept`."""
     absent: list[Absent] = []
