@@ -138,8 +138,9 @@ def _require_good(roll: Roll, state: update.State) -> None:
     if state.word == "ended":
         slurm_nodes.drain(roll.batch, f"{journal.UPDATE} failed with {_how(state)}")
     last = update.last_words(roll)
+    printed = f": {last}" if last else ""
     raise StuckError(
-        f"the update of {nodes} {state.words}{f': {last}' if last else ''}; it stays drained{left}",
+        f"the update of {nodes}: {state.words}{printed}; it stays drained{left}",
         next_step="look at the nodes and bring the update to its end; then: railgauge gate "
         f"update-done --nodes {nodes} --act, and railgauge gate run --act",
     )

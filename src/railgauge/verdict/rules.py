@@ -127,9 +127,9 @@ def _first_day_findings(cases: Sequence[Case]) -> list[Finding]:
             there = [(case, row) for case, row in day.unjudged if row.elsewhere]
             if there:
                 case, row = there[0]
-                message += (
-                    f"; the baseline of {case.check} {row.measurement.variable} is for "
-                    f"{row.elsewhere}, and no floor accepts in its place"
+                message = (
+                    f"the baseline of {case.check} {row.measurement.variable} is for "
+                    f"{row.elsewhere}, and no floor accepts in its place; {message}"
                 )
             load = (there or day.unjudged)[0][1].measurement.load
             findings.append(
