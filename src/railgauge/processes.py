@@ -7,6 +7,7 @@ import dataclasses
 import os
 import signal
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 #: How long a process that was killed may take to end: of a host that stands still, 20 s and more.
@@ -21,14 +22,21 @@ def boot_id() -> str:
     return _BOOT_ID.read_text(encoding="ascii").strip()
 
 
-def _start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat (proc(5)); None where there is no such process, or a zombie."""
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat (proc(5)) from the third on; None where there is no such
+    process, or a zombie.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[0] in "ZX" else fields
+
+
+def _start_ticks(pid: int) -> int | None:
+    fields = _stat(pid)
+    return None if fields is None else int(fields[19])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,3 +102,59 @@ def running(*arguments: str) -> list[Process]:
         if wanted in command_line and ticks is not None:
             processes.append(Process(int(entry.name), ticks))
     return processes
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Process number -> command line, of all that run and have `mark` ("NAME=value") in the
+    environment that they were started with.
+    """
+    return {pid: _command_line(pid) for pid in sorted(_stats()) if mark in _environment(pid)}
+
+
+def started_by(leader: Process, mark: str) -> dict[int, str]:
+    """The same, with the processes of the session of `leader`, and with those below it: all that it
+    started. The leader itself, which may have ended, is none of them.
+    """
+    stats = _stats()
+    there = Process.of(leader.pid)
+    found = set(marked(mark))
+    # The number of a leader that has ended stays that of its session, while anybody is in it.
+    if there is None or there == leader:
+        found |= {
+            pid
+            for pid, fields in stats.items()
+            if int(fields[3]) == leader.pid and int(fields[19]) >= leader.start_ticks
+        }
+    if there == leader:
+        parents = {pid: int(fields[1]) for pid, fields in stats.items()}
+        found |= {pid for pid in parents if leader.pid in _above(pid, parents)}
+    return {pid: _command_line(pid) for pid in sorted(found - {leader.pid})}
+
+
+def _stats() -> dict[int, list[str]]:
+    numbers = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return {pid: fields for pid in numbers if (fields := _stat(pid)) is not None}
+
+
+def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
+    seen: set[int] = set()
+    while pid in parents and pid not in seen:
+        seen.add(pid)
+        pid = parents[pid]
+        yield pid
+
+
+def _environment(pid: int) -> list[str]:
+    """None of somebody else's process."""
+    try:
+        text = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return []
+    return os.fsdecode(text).split("\0")
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).replace("\0", " ").strip()
+    except OSError:
+        return ""

@@ -14,7 +14,7 @@ from railgauge.campaign.folder import RESULT_FILE, Campaign, Gate, Requested, Sc
 from railgauge.model import record
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
-from railgauge.model.measurement import Measurement
+from railgauge.model.measurement import Load, Measurement
 from railgauge.model.record import Row
 from tests.unit import records
 
@@ -57,6 +57,7 @@ def leave(
     facts: Mapping[str, Mapping[str, Any]] | None = None,
     compare: str | None = None,
     again: Mapping[str, tuple[str, float]] | None = None,
+    load: Load | None = None,
 ) -> Campaign:
     """A campaign below `root`/campaigns with a place's value each; `retried` is a place that failed
     in a first run. `also` has one more measurement of a place, `facts` are those of each.
@@ -76,7 +77,7 @@ def leave(
             failure = (failures or {}).get(place)
             if place == retried and run == 0:
                 failure = Failure("tool-failed", "perftest ended with exit code 1")
-            rows = [Row(bandwidth(place, value, simulated=simulated), None, limit)]
+            rows = [Row(bandwidth(place, value, simulated=simulated, load=load), None, limit)]
             rows += [Row(also[place], None, None)] if also else []
             call = records.call("perftest", version=f"Version: {version}")
             failed = [failure] if failure else []

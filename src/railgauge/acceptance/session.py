@@ -30,16 +30,38 @@ def use(system: str, partition: str = "") -> None:
     """Let this process, and those it starts, work on `system`, or on one partition of it.
 
     Names it to ReFrame, gives ReFrame our configuration, and for the lab puts the lab's Slurm
-    commands first on the path. SlurmProblem where Slurm's own are turned to another cluster.
+    commands first on the path. SlurmProblem where Slurm's own are turned to another cluster. The
+    caller's variables do not reach jobs: the same command means the same for everybody.
     """
     if (problem := client.elsewhere()) is not None:
         raise problem
+    _drop_callers_variables(system)
     os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
     os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
     if in_lab(system):
         commands = str(paths.lab_folder() / "bin")
         others = [p for p in os.environ["PATH"].split(os.pathsep) if p != commands]
         os.environ["PATH"] = os.pathsep.join([commands, *others])
+
+
+def _drop_callers_variables(system: str) -> None:
+    """Say on standard error which, but for those of the job that this process is in."""
+    if not client.callers():
+        return
+    in_job = "SLURM_JOB_ID" in os.environ
+    try:
+        partitions = systems.load(system).partitions
+    except RailgaugeError:
+        # Whoever needs the description says what is wrong with it.
+        partitions = []
+    dropped = client.drop_callers({n for p in partitions for n in p.extras.keep_variables})
+    named = [name for name in dropped if not (in_job and name.startswith("SLURM"))]
+    if named:
+        print(
+            f"railgauge: not passed on to jobs: {', '.join(named)}; a system keeps what its "
+            "extras.keep_variables name",
+            file=sys.stderr,
+        )
 
 
 def in_lab(system: str) -> bool:

@@ -27,7 +27,7 @@ from railgauge.model import record, references, shares
 from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
-from railgauge.model.measurement import Measurement
+from railgauge.model.measurement import COUNTS, Measurement
 from railgauge.model.uplinks import Uplink
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
@@ -448,18 +448,41 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if self.gate == "baseline":
             # A baseline is only recorded: earlier numbers do not judge it.
             return {}
-        stored, of_system = self.stored, self.partition_data.extras.least_shares
-        check, partition = type(self).__name__, self.current_partition.name
+        of_system = self.partition_data.extras.least_shares
         return {
             m.variable: reference
             for m in measurements
             if (
                 reference := self.own_reference(m)
-                or stored.find(check, partition, m)
-                or self.floor(m)
+                or self._judge_of(m)
                 or (shares.reference(m, self.limit(m), of_system) if self.gates(m) else None)
             )
         }
+
+    def known_reference(self, measurement: Measurement) -> references.Reference | None:
+        """The stored number for this condition, else the floor of the system's description."""
+        check, partition = type(self).__name__, self.partition_data.name
+        return self.stored.find(check, partition, measurement) or self.floor(measurement)
+
+    def _judge_of(self, measurement: Measurement) -> references.Reference | None:
+        """What is known of this condition.
+
+        Where a baseline of the metric is stored for another condition, a floor rejects and never
+        accepts: it is far below what is known of a healthy system. Counts have no baseline.
+        """
+        found = self.known_reference(measurement)
+        if found is None or found.kind != "floor" or not found.admits(measurement.value):
+            return found
+        return None if self.baseline_elsewhere(measurement) else found
+
+    def baseline_elsewhere(self, measurement: Measurement) -> str:
+        """What a baseline of the metric states that is not as measured; "" where none is stored, or
+        one serves this condition.
+        """
+        if self.gate == "baseline" or measurement.unit in COUNTS or not self.gates(measurement):
+            return ""
+        name = type(self).__name__
+        return self.stored.elsewhere(name, self.partition_data.name, measurement)
 
     def _result(self, judged: Judged) -> record.Result:
         stored = self.stored
@@ -472,6 +495,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 evidence.limits.get(m.variable),
                 tuple(stored.context(check, partition, m)),
                 m.variable not in evidence.recorded,
+                own=self.own_reference(m) is not None,
+                elsewhere="" if m.variable in evidence.references else self.baseline_elsewhere(m),
             )
             for m in evidence.measurements
         )
@@ -542,6 +567,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             uplinks=tuple(uplinks),
             flows=dict(flows),
             notes=tuple(self.notes_of_job()),
+            floors_suffice=extras.floors_suffice or "",
         ).write(Path(self.stagedir, RESULT_FILE))
 
     # --- for the kinds of job in this package ------------------------------------------------

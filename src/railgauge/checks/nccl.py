@@ -202,7 +202,7 @@ class NcclCheck(LaunchCheck):
 
     def bounds(self) -> Mapping[str, float]:
         """What the stored numbers, of a baseline none, say of the largest message."""
-        return self._lowest(self._stored)
+        return self._lowest(self.known_reference)
 
     def least(self) -> Mapping[str, float]:
         """Of the largest message the least share of the limit."""
@@ -307,15 +307,10 @@ class NcclCheck(LaunchCheck):
             ranks=self.ranks,
         )
 
-    def _stored(self, measurement: Measurement) -> references.Reference | None:
-        return self.own_reference(measurement) or self.stored.find(
-            type(self).__name__, self.partition_data.name, measurement
-        )
-
     def _typical(self) -> float:
         """A busbw for the replayer: the reference's, else most of the limit."""
         like = self._largest("busbw")
-        stored, limit = self._stored(like), self.limit(like)
+        stored, limit = self.known_reference(like), self.limit(like)
         return stored.value if stored else 0.9 * limit.value if limit else 2.0
 
     # --- what it left --------------------------------------------------------------------------
@@ -567,15 +562,14 @@ class NcclCheck(LaunchCheck):
             self.partition_data.extras.link_gbits,
         )
 
-    def own_reference(self, measurement: Measurement) -> references.Reference | None:
-        """The stored number of all rails, for those that are left where some are absent."""
+    def known_reference(self, measurement: Measurement) -> references.Reference | None:
+        """The stored number; where some rails are absent, scaled to those that are left."""
+        reference = super().known_reference(measurement)
         whole = len(self.fabric.devices(self.transport))
         left = min(map(len, self.devices))
         crosses = self.fabric.crosses_nics(self.transport, self.domains)
         if left == whole or not crosses or not measurement.metric.startswith("busbw"):
-            return None
-        partition = self.partition_data.name
-        reference = self.stored.find(type(self).__name__, partition, measurement)
+            return reference
         if reference is None:
             return None
         note = f"{reference.note}; {left} of {whole} RDMA devices".removeprefix("; ")

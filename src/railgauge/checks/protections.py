@@ -18,7 +18,7 @@ from railgauge.model.claim import Claim
 from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, NO_REFERENCE, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.model.references import Reference
+from railgauge.model.references import Reference, step_to_record
 from railgauge.slurm import ends
 from railgauge.systems import Budget
 from railgauge.tools import Reading
@@ -466,7 +466,7 @@ def every_number_has_a_reference(evidence: JobEvidence) -> Iterator[Failure]:
                 NO_REFERENCE,
                 f"no reference for {measurement.variable} under this condition "
                 f"({_condition(measurement)})",
-                next_step="record one: railgauge accept --mode baseline",
+                next_step=f"record one: {step_to_record(measurement.load)}",
             )
 
 

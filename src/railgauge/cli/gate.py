@@ -15,6 +15,7 @@ from railgauge.acceptance import session
 from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
+from railgauge.cli.words import Words
 from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
@@ -262,7 +263,9 @@ def despite(command: _Command) -> _Command:
 @gate.command("run")
 @options("These held nodes; all that railgauge holds if not given.")
 @despite
-@click.option("--update", help="First drain the nodes, and run this command: 'cmd {nodes}'.")
+@click.option(
+    "--update", type=Words(), help="First drain the nodes, and run this command: 'cmd {nodes}'."
+)
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="With --update: at a time.")
 @click.option(
     "--wait", "wait_s", type=Number(min=0), default=3600, help="... s for their jobs to end."
@@ -377,7 +380,7 @@ def _say_plan(
 @gate.command()
 @options("These held nodes.")
 @despite
-@click.option("--why", required=True, help="Kept with the node's record.")
+@click.option("--why", type=Words(), required=True, help="Kept with the node's record.")
 @click.option(
     "--force-release",
     is_flag=True,
@@ -430,7 +433,7 @@ def _require_not_in_run(system: str, nodes: list[str]) -> None:
 
 
 def _release(system: str, nodes: list[str], why: str) -> bool:
-    """Whether Slurm starts no job on some of them afterwards."""
+    """Whether Slurm starts no job on some of them, once they had time to answer."""
     from railgauge.cluster import inventories, store
     from railgauge.gate import roll
     from railgauge.slurm import nodes as slurm_nodes
@@ -448,8 +451,8 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
         click.echo(f"{name}: {words}, untested: {why}")
     if silent:
         raise EnvironmentProblem(
-            f"{hostlist.fold(silent)}: released, but no inventory of it could be taken: "
-            "the next hold will drain it again",
+            f"{hostlist.fold(silent)}: released, but its state could not be recorded; where it "
+            "differs from the accepted one, the next hold drains it",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
     return any(states[name].outside for name in nodes)

@@ -50,6 +50,8 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
             "no condition has enough measurements for a baseline",
             next_step=f"railgauge accept --mode baseline --runs {baselines.LEAST_RUNS + 2}",
         )
+    for line in baselines.lacking(path, system, proposal.entries):
+        click.echo(f"lacking: {line}", err=True)
     names = (str(path), str(path))
     for line in difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""):
         click.echo(line)

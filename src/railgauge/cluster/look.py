@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import secrets
 import shutil
 import subprocess
@@ -175,16 +174,15 @@ def allocating(
 
 
 def environment() -> dict[str, str]:
-    """The environment without Slurm's variables of a job: with them srun would start a step of that
-    job.
+    """The environment without the caller's variables, those of a job among them: with them srun
+    would start a step of that job.
 
     sbatch takes some options from variables, and srun from others.
     """
-    stay = ("SLURM_CONF", "SLURM_JWT")
-    kept = {n: v for n, v in os.environ.items() if not n.startswith("SLURM_") or n in stay}
+    kept = client.environment()
     for name in ("ACCOUNT", "QOS", "RESERVATION"):
-        if f"SBATCH_{name}" in os.environ:
-            kept[f"SLURM_{name}"] = os.environ[f"SBATCH_{name}"]
+        if f"SBATCH_{name}" in kept:
+            kept[f"SLURM_{name}"] = kept[f"SBATCH_{name}"]
     return kept
 
 

@@ -1,5 +1,5 @@
-"""The process of an update (`railgauge.gate.update`): begins its command at the word, waits for it,
-and leaves how it ended.
+"""The process of an update (`railgauge.gate.update`): begins its command at the word, waits until
+nothing that it started runs, and leaves how the command ended.
 
     python -m railgauge.gate.installer END_FILE COMMAND
 
@@ -8,6 +8,7 @@ It imports little: it starts with every batch, and lives as long as the update.
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import os
 import signal
@@ -19,6 +20,13 @@ from railgauge.node.calls import write_whole
 
 #: The word.
 BEGIN = b"begin"
+
+#: A variable that all that an update starts inherits; it names the update's end file.
+MARK = "RAILGAUGE_UPDATE"
+
+#: The orphans of this process's children become its own children: PR_SET_CHILD_SUBREAPER of
+#: linux/prctl.h.
+_SUBREAPER = 36
 
 
 def not_begun(end_file: Path, pid: int) -> Path:
@@ -33,10 +41,27 @@ def _main(end_file: Path, line: str) -> int:
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         # For the command to end by, with this one left to say so: a handler is not inherited.
         signal.signal(number, lambda *_: None)
-    code = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, check=False).returncode
+    if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    environment = {**os.environ, MARK: str(end_file)}
+    code = subprocess.run(
+        ["bash", "-c", line], stdin=subprocess.DEVNULL, env=environment, check=False
+    ).returncode
     ended = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    write_whole(str(end_file), {"exit_code": code, "ended": ended})
+    end = {"exit_code": code, "ended": ended}
+    write_whole(str(end_file), {**end, "over": False})
+    _reap()
+    write_whole(str(end_file), {**end, "over": True})
     return code
+
+
+def _reap() -> None:
+    """Wait until all that the command left has ended."""
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
-from railgauge import hostlist, processes, systems
+from railgauge import hostlist, systems
 from railgauge.cluster import store
 from railgauge.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, testing, update
@@ -138,8 +138,9 @@ def _require_good(roll: Roll, state: update.State) -> None:
     if state.word == "ended":
         slurm_nodes.drain(roll.batch, f"{journal.UPDATE} failed with {_how(state)}")
     last = update.last_words(roll)
+    printed = f": {last}" if last else ""
     raise StuckError(
-        f"the update of {nodes} {state.words}{f': {last}' if last else ''}; it stays drained{left}",
+        f"the update of {nodes}: {state.words}{printed}; it stays drained{left}",
         next_step="look at the nodes and bring the update to its end; then: railgauge gate "
         f"update-done --nodes {nodes} --act, and railgauge gate run --act",
     )
@@ -300,7 +301,7 @@ def _require_known(system: str, no_more: bool) -> None:
         if not (lost.damaged and no_more):
             raise _stuck(lost)
         for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
-            if processes.running(update.PROGRAM, str(log.with_suffix(".end"))):
+            if update.runs_here(log.with_suffix(".end")):
                 raise RailgaugeError(
                     f"the update of {lost.words} still runs: its log {log}",
                     next_step="wait for its end; then the same command again",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
@@ -24,10 +23,6 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
-
-#: How long a node may take to answer after it was resumed.
-_ANSWER_LIMIT_S = 60
-_POLL_S = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,17 +272,10 @@ def resume(run: Run, command: list[str], say: Say) -> None:
         run.save()
         say(f"resuming {hostlist.fold(ours)} inside of it")
         slurm_nodes.resume(ours)
-    deadline = time.monotonic() + _ANSWER_LIMIT_S
-    while run.open_nodes:
-        states = slurm_nodes.show(run.open_nodes)
-        silent = [name for name, node in states.items() if not node.answers]
-        if not silent:
-            return
-        if time.monotonic() > deadline:
-            for name in silent:
-                run.decided[name] = states[name].outside
-            return
-        time.sleep(_POLL_S)
+    # Also those that an earlier process of this run has resumed.
+    for name, node in slurm_nodes.once_answering(run.open_nodes).items():
+        if not node.answers:
+            run.decided[name] = node.outside
 
 
 def record(run: Run, command: list[str], say: Say) -> None:
@@ -314,7 +302,7 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
         raise RuntimeError(f"{run.open_nodes} are not decided")
     _unreserve(run)
     accepted = [node for node, why in run.decided.items() if not why]
-    states = slurm_nodes.show(accepted) if accepted else {}
+    states = slurm_nodes.once_answering(accepted)
     run.outside = {name: node.outside for name, node in states.items() if node.outside}
     for node, why in sorted(run.decided.items()):
         if why:

@@ -4,6 +4,8 @@
 begins it at the word of `start`, waits, and writes the roll's end file. It has a session of its
 own: neither a Ctrl-C nor a hang-up of the terminal ends an update in the middle. What it prints
 goes into a file, for a terminal or a pipe may be gone before it ends.
+
+An update is over when nothing that it started runs: a command may end before its work does.
 """
 
 from __future__ import annotations
@@ -17,14 +19,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from railgauge import hostlist
+from railgauge import hostlist, processes
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem
-from railgauge.gate.installer import BEGIN, not_begun
+from railgauge.gate.installer import BEGIN, MARK, not_begun
 from railgauge.gate.journal import Roll, Update
 from railgauge.hooks import Say
 from railgauge.processes import Process, boot_id
@@ -39,15 +41,17 @@ _POLL_S = 0.2
 class State:
     """The known state of a batch's update.
 
-    running: its process lives on this host. elsewhere: it is on another host, and cannot be seen
-    from here. ended: it has left its exit code (negative for a signal's number). not begun: it has
-    left that whoever started it was gone before the command began. unknown: its process is gone,
-    and has left nothing.
+    running: its process lives on this host, or something that its command started. elsewhere: it is
+    on another host, and cannot be seen from here. ended: nothing of it runs, and it has left its
+    exit code (negative for a signal's number). not begun: it has left that whoever started it was
+    gone before the command began. unknown: its process is gone, and has left nothing.
     """
 
     word: Literal["running", "elsewhere", "ended", "not begun", "unknown"]
     words: str
     exit_code: int | None = None
+    #: what runs on though its command has ended, or its process is gone
+    left: str = ""
 
     @property
     def good(self) -> bool:
@@ -104,15 +108,22 @@ def state(roll: Roll) -> State:
     )
     on_this_host = update.host == socket.gethostname()
     same_boot = on_this_host and update.boot_id == boot_id()
-    alive = same_boot and Process(update.pid, update.start_ticks).alive
-    # Read after the look at the process: one that ended in between has written it.
+    process = Process(update.pid, update.start_ticks)
+    alive = same_boot and process.alive
+    command_ended = _end(roll.end_file)
+    still = ""
+    if same_boot and (not alive or command_ended is not None):
+        still = _still(processes.started_by(process, f"{MARK}={roll.end_file}"))
+    # Read after the look at the processes: what ended in between has written it.
     end = _end(roll.end_file)
-    if end is not None:
-        code = end["exit_code"]
-        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return State("ended", f"ended with {ending}: {process_words}", code)
+    if end is not None and end.over:
+        return State("ended", f"ended with {end.words}: {process_words}", end.exit_code)
     if not_begun(roll.end_file, update.pid).exists():
         return State("not begun", f"has not begun, as who started it was killed: {process_words}")
+    if still:
+        why = f"its command ended with {end.words}" if end else f"process {update.pid} is gone"
+        left = f"{why}, and what it started still runs: {still}"
+        return State("running", f"{left}; {process_words}", left=left)
     if alive:
         return State("running", process_words)
     if not on_this_host:
@@ -121,12 +132,42 @@ def state(roll: Roll) -> State:
     return State("unknown", f"{why}, and how it ended is not known: {process_words}")
 
 
-def _end(path: Path) -> dict[str, Any] | None:
+def runs_here(end_file: Path) -> bool:
+    """Whether the update with this end file runs on this host, where no journal says which process
+    it is.
+    """
+    installer = processes.running(PROGRAM, str(end_file))
+    return bool(installer or processes.marked(f"{MARK}={end_file}"))
+
+
+@dataclasses.dataclass(frozen=True)
+class _End:
+    """What the process of an update left: how its command ended, and whether all of it has."""
+
+    exit_code: int
+    over: bool
+
+    @property
+    def words(self) -> str:
+        return f"signal {-self.exit_code}" if self.exit_code < 0 else f"exit code {self.exit_code}"
+
+
+def _end(path: Path) -> _End | None:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        return {"exit_code": int(document["exit_code"])}
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return _End(int(document["exit_code"]), document.get("over", True) is True)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
+
+
+#: So many processes are named, and so much of each.
+_NAMED, _LONGEST = 5, 80
+
+
+def _still(running: Mapping[int, str]) -> str:
+    named = [f"{line[:_LONGEST]} (pid {pid})" for pid, line in running.items()]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + more
 
 
 def wait(roll: Roll, say: Say) -> State:
@@ -136,7 +177,11 @@ def wait(roll: Roll, say: Say) -> State:
     itself. All of them end in KeyboardInterrupt.
     """
     with _deferred_interrupts(say) as interrupted:
+        told = False
         while (current := state(roll)).word == "running":
+            if current.left and not told:
+                told = True
+                say(f"{hostlist.fold(roll.batch)} in update: {current.left}; waiting for its end")
             time.sleep(_POLL_S)
     if interrupted:
         raise KeyboardInterrupt

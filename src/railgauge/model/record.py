@@ -206,7 +206,9 @@ class Row:
     """One measurement beside what it is compared with.
 
     `context` are published numbers whose condition is not wholly known, to look at. `gates` says
-    whether it must have a reference.
+    whether it must have a reference. `own`: the reference follows from the system's description,
+    and no stored number would replace it. `elsewhere` is what a baseline of the metric states that
+    is not as measured, where for that reason nothing judges this number.
     """
 
     measurement: Annotated[
@@ -218,6 +220,8 @@ class Row:
     limit: Limit | None
     context: tuple[Reference, ...] = ()
     gates: bool = True
+    own: bool = False
+    elsewhere: str = ""
 
     @property
     def within(self) -> bool | None:
@@ -278,7 +282,8 @@ class Record(Document):
     what equal places differ by at least, as a share of their median; `uplinks`: what those between
     the nodes carried meanwhile, where switches count it; `flows`: of those leaves, how many flows
     each sent to others and received from them, of which each took an uplink by chance. `notes` of
-    the job are worth knowing, and speak against nothing.
+    the job are worth knowing, and speak against nothing. `floors_suffice` is why the system's
+    description takes floors for enough; "" where it does not.
     """
 
     check: str
@@ -298,6 +303,7 @@ class Record(Document):
     uplinks: tuple[Uplink, ...] = ()
     flows: dict[str, tuple[int, int]] = {}
     notes: tuple[str, ...] = ()
+    floors_suffice: str = ""
 
     def write(self, path: Path) -> None:
         """Whole, or not at all."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -372,6 +372,28 @@ class References:
                 return reference
         return None
 
+    def elsewhere(self, check: str, partition: str, measurement: Measurement) -> str:
+        """What the nearest baseline of a metric states that is not as measured: "load loaded".
+
+        "" where a baseline serves this condition, or none of the metric and operation is stored.
+        """
+        found = self.find(check, partition, measurement)
+        if found is not None and found.kind == "baseline":
+            return ""
+        measured = _condition(check, partition, measurement)
+        alike = (check, partition, measurement.operation, measurement.metric, "baseline")
+        differing = [
+            {
+                part: value
+                for part, value in zip(_PARTS, key, strict=False)
+                if value not in (measured[part], _OPEN.get(part, measured[part]))
+            }
+            for key in self._gating
+            if (*key[:3], *key[-2:]) == alike
+        ]
+        nearest = min(differing, key=len, default={})
+        return ", ".join(f"{part} {'none' if v is None else v}" for part, v in nearest.items())
+
     def least(
         self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
     ) -> float | None:
@@ -429,6 +451,32 @@ _OPEN: Mapping[str, str | None] = {
     **{"nodes": "any", "ranks": None, "rails": None, "nics": None},
     **{"delay_ms": "any", "within": None, "load": None},
 }
+
+
+def missing_loads(entries: Iterable[Entry], partition: str) -> list[tuple[str, Load]]:
+    """The checks that have a baseline for one load and none that serves the other, with that other
+    load.
+    """
+    loads: dict[tuple[object, ...], set[Load | None]] = {}
+    for entry in entries:
+        how = tuple(getattr(entry, part) for part in _PARTS if part != "load")
+        for metric, number in entry.metrics.items():
+            if entry.partition == partition and number.kind == "baseline":
+                loads.setdefault((entry.check, *how, metric), set()).add(entry.load)
+    others: tuple[tuple[Load, Load], ...] = (("quiet", "loaded"), ("loaded", "quiet"))
+    missing = [
+        (str(key[0]), other)
+        for key, stated in loads.items()
+        for load, other in others
+        if stated == {load}
+    ]
+    return list(dict.fromkeys(missing))
+
+
+def step_to_record(load: Load | None) -> str:
+    """The commands that make a baseline for this load."""
+    schedule = " --schedule quiet" if load == "quiet" else ""
+    return f"railgauge accept --mode baseline{schedule} --runs 5, then railgauge promote"
 
 
 def path_for(system: str) -> Path:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from railgauge.errors import EnvironmentProblem
 
@@ -16,6 +17,16 @@ _SHOWN = re.compile(r"(?:SQUEUE|SCONTROL|SACCT|SINFO)_\w+|SLURM_T(?:IME_FORMAT|O
 #: By these scontrol, squeue, scancel, sbatch and srun turn to another cluster. sacct does not: it
 #: would tell of another's jobs with the same numbers.
 _OTHER_CLUSTER = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
+
+#: Variables of the caller: sbatch and srun take options from these, MPI and NCCL settings. Jobs and
+#: their steps start with what the description of the system says, and with no others.
+_CALLERS = re.compile(r"(?:SLURMD?|SBATCH|SRUN|SALLOC|PMIX?|PRTE|OMPI|UCX|UCC|NCCL)_\w+")
+
+#: By these the commands find the cluster of this host, and show that they may use it.
+_OF_CLUSTER = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
+
+#: The patterns of those that a site wants kept.
+_kept: list[str] = []
 
 _NO_ACCOUNTING = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
@@ -46,6 +57,41 @@ def elsewhere() -> SlurmProblem | None:
     return None
 
 
+def callers(keep: Iterable[str] = ()) -> list[str]:
+    """The caller's variables in the environment of this process; `keep` has patterns of names that
+    are none of them: SBATCH_ACCOUNT, UCX_*.
+    """
+    patterns = tuple(keep)
+    return sorted(
+        name
+        for name in os.environ
+        if _CALLERS.fullmatch(name)
+        and name not in _OF_CLUSTER
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    )
+
+
+def drop_callers(keep: Iterable[str] = ()) -> list[str]:
+    """Take the caller's variables out of the environment of this process, and so of all that it
+    starts; those that were taken out.
+    """
+    _kept[:] = keep
+    dropped = callers(_kept)
+    for name in dropped:
+        del os.environ[name]
+    return dropped
+
+
+def environment() -> dict[str, str]:
+    """The environment of Slurm's commands: without the caller's variables."""
+    dropped = frozenset(callers(_kept))
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if not (_SHOWN.fullmatch(name) or name in dropped)
+    }
+
+
 def output(*command: str, limit_s: float = 60) -> str:
     """What a Slurm command prints; SlurmProblem where it fails."""
     printed, problem = answer(*command, limit_s=limit_s)
@@ -64,7 +110,7 @@ def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={name: text for name, text in os.environ.items() if not _SHOWN.fullmatch(name)},
+            env=environment(),
             timeout=limit_s,
             check=False,
         )

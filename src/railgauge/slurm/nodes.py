@@ -23,6 +23,10 @@ OUR_RESERVATIONS = "railgauge_"
 #: Time after the start of slurmctld until a node must have registered.
 REGISTERED_S = 30
 
+#: How long a node may take to answer after it was resumed.
+ANSWER_LIMIT_S = 60
+_POLL_S = 0.5
+
 #: No test of a few nodes takes longer: what begins later is not disturbed by it.
 SOON_S = 24 * 3600
 
@@ -431,7 +435,7 @@ def _shortened(words: str) -> str:
 
 
 def resume(names: Iterable[str]) -> None:
-    """Let jobs start again on these nodes, as far as Railgauge drained them.
+    """Let jobs start again on these nodes, as far as Railgauge drained them; done once they answer.
 
     In a reservation those of the reservation only.
     """
@@ -441,8 +445,27 @@ def resume(names: Iterable[str]) -> None:
         # Slurm resumes none of a list that has one of these.
         if node.ours and "INVALID_REG" not in node.flags
     ]
-    for hosts in _lists(ours) if ours else ():
+    if ours:
+        _set_resumed(ours)
+        once_answering(ours)
+
+
+def _set_resumed(names: Collection[str]) -> None:
+    for hosts in _lists(names):
         client.output("scontrol", "update", f"nodename={hosts}", "state=resume")
+
+
+def once_answering(names: Collection[str]) -> dict[str, SlurmNode]:
+    """The states of these nodes once all of them answer, and after ANSWER_LIMIT_S as they are then.
+
+    Slurm 24.11 shows NOT_RESPONDING for about a second of every node that was resumed.
+    """
+    deadline = time.monotonic() + ANSWER_LIMIT_S
+    while True:
+        states = _named(names)
+        if all(node.answers for node in states.values()) or time.monotonic() > deadline:
+            return states
+        time.sleep(_POLL_S)
 
 
 def _named(names: Iterable[str]) -> dict[str, SlurmNode]:

@@ -290,9 +290,21 @@ class Extras(Strict):
     link (`link_gbits`, `mtu_bytes`), but no more than untuned hosts do (5 Gb/s a stream): a
     floor, which proves function only.
     """
+    floors_suffice: str | None = pydantic.Field(default=None, min_length=1)
+    """Why floors may end in `accept` here, as on an emulated cluster; without it they end in
+    `provisional accept` at best. Where a baseline of a metric is stored, no floor of it accepts.
+    """
     launch_options: list[str] = []
     """What the launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
     `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start.
+    """
+    keep_variables: list[
+        Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*\*?$")]
+    ] = []
+    """Variables of the caller that jobs get: `SBATCH_ACCOUNT`, or `UCX_*` for all that begin so.
+    Without it options of sbatch and srun (`SLURM_*`, `SBATCH_*`, `SRUN_*`) and settings of MPI and
+    NCCL (`PMIX_*`, `OMPI_*`, `UCX_*`, `NCCL_*`) do not reach jobs. What is true of the system
+    belongs into `access` and `env_vars` of its partition.
     """
     required: list[str] = []
     """The checks without which no campaign can end in `accept`."""

@@ -15,6 +15,7 @@ import datetime
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -23,6 +24,7 @@ from railgauge import hostlist
 from railgauge.campaign.folder import Campaign
 from railgauge.errors import RailgaugeError
 from railgauge.locating.peers import NORMAL
+from railgauge.model import references
 from railgauge.model.limits import TOLERANCE
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.model.references import Entry
@@ -97,6 +99,19 @@ def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
             next_step="railgauge verdict CAMPAIGN; then promote those in which all was well",
         )
     return _proposal(campaigns, table)
+
+
+def lacking(path: Path, system: str, entries: Sequence[Entry]) -> list[str]:
+    """What the file will lack with these entries in it: baselines of the other load, without which
+    a campaign under that load is not accepted. One load's number says nothing of the other's.
+    """
+    all_entries = [*references.load(system, path).entries, *entries]
+    return [
+        f"{check} has no baseline for load {load}, and no campaign that measures it {load} is "
+        f"accepted: {references.step_to_record(load)}"
+        for partition in dict.fromkeys(entry.partition for entry in entries)
+        for check, load in references.missing_loads(all_entries, partition)
+    ]
 
 
 # --- refusals ------------------------------------------------------------------------------------

@@ -101,6 +101,8 @@ class Case:
     strict_provenance: bool = False
     #: the least spread of equal places, as a share of their median
     peer_spread: float = 0.05
+    #: why the system's description takes floors for enough; "" where it does not
+    floors_suffice: str = ""
     uplinks: tuple[Uplink, ...] = ()
     #: leaf -> the flows that it sent over these uplinks, and received
     flows: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
@@ -241,6 +243,7 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
         gate=case_record.gate,
         strict_provenance=case_record.strict_provenance,
         peer_spread=case_record.peer_spread,
+        floors_suffice=case_record.floors_suffice,
         recorded=True,
         ratios=case_record.ratios,
         uplinks=case_record.uplinks,

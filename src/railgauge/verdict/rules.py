@@ -26,11 +26,11 @@ from railgauge.model.failure import (
     UNAVAILABLE,
 )
 from railgauge.model.record import BrokenRecordError, Row
-from railgauge.model.references import Bounded
+from railgauge.model.references import Bounded, step_to_record
 from railgauge.verdict import ports
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
-from railgauge.verdict.first_day import first_day
+from railgauge.verdict.first_day import first_day, floors
 from railgauge.verdict.locate import by_itself, name_suspects, seen_once
 from railgauge.verdict.location.campaign import read_leaves
 from railgauge.verdict.outliers import Outlier, outliers
@@ -113,7 +113,7 @@ def _first_day_findings(cases: Sequence[Case]) -> list[Finding]:
     else than a baseline.
     """
     findings = []
-    step = "make a baseline: railgauge accept --mode baseline --runs 5, then railgauge promote"
+    step = f"make a baseline: {step_to_record(None)}"
     for partition in dict.fromkeys(case.partition for case in cases):
         day = first_day([case for case in cases if case.partition == partition])
         if day.unjudged:
@@ -124,8 +124,22 @@ def _first_day_findings(cases: Sequence[Case]) -> list[Finding]:
                 f"{len(day.unjudged)} conditions have no reference, no known share of a limit and "
                 f"no four places to compare: {shown}"
             )
+            there = [(case, row) for case, row in day.unjudged if row.elsewhere]
+            if there:
+                case, row = there[0]
+                message = (
+                    f"the baseline of {case.check} {row.measurement.variable} is for "
+                    f"{row.elsewhere}, and no floor accepts in its place; {message}"
+                )
+            load = (there or day.unjudged)[0][1].measurement.load
             findings.append(
-                Finding("inconclusive", NO_REFERENCE, message, partition=partition, next_step=step)
+                Finding(
+                    "inconclusive",
+                    NO_REFERENCE,
+                    message,
+                    partition=partition,
+                    next_step=f"make a baseline: {step_to_record(load)}",
+                )
             )
         if day.provisional:
             findings.append(
@@ -580,4 +594,15 @@ def _decision(
     left_out = f", {left} left out" if left else ""
     if findings:
         return "provisional accept", findings[0].message
-    return "accept", f"{passed} of {len(cases)} places passed{left_out}, {measured} measurements"
+    return (
+        "accept",
+        f"{passed} of {len(cases)} places passed{left_out}, {measured} measurements"
+        + _on_floors(campaign, cases),
+    )
+
+
+def _on_floors(campaign: Campaign, cases: Sequence[Case]) -> str:
+    """What the first line of an accept says where floors judged, as the description allows."""
+    judged = floors(case for case in cases if not case.like)
+    plural = "" if judged == 1 else "s"
+    return f"; {judged} condition{plural} by floors, as {campaign.system} allows" if judged else ""

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from railgauge.errors import EXIT_USAGE
+from railgauge.errors import EXIT_REJECT, EXIT_USAGE
 from railgauge.lab.cluster import Lab
 
 from . import first_cluster
@@ -35,6 +35,11 @@ def refused_then_tested(lab: Lab) -> None:
     # An operator makes reservations, and may not resume what is in them.
     _as_root(lab, lab.spec.head.name, *shlex.split(told.replace("=admin", "=operator")))
     _as_root(lab, lab.spec.head.name, *shlex.split(_refused(lab)))
+    done = _type(lab, "bin/railgauge gate run --act")
+    assert done.returncode == EXIT_REJECT and "by floors" in done.output, done
+    # Her cluster is emulated, as the lab is.
+    floor = "/floor_share:/{p;s/floor_share:.*/floors_suffice: emulated/}"
+    _type(lab, f"sed -i -n '{floor};//!p' configs/systems/*/reframe.yaml")
     done = _type(lab, "bin/railgauge gate run --act")
     assert done.returncode == 0 and f"{NODE}: accepted, back in service" in done.output, done
     assert "No reservations" in _type(lab, "scontrol show reservation").output

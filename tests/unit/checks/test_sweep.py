@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -866,6 +866,103 @@ def test_a_quiet_schedule_measures_all_quiet(between: Any, monkeypatch: pytest.M
     jobs.judge(between)
     assert ways(between) == dict.fromkeys(NAMES, (None, "quiet"))
     assert between.paired_by.schedule == "quiet"
+
+
+#: A floor that serves any load, and a baseline for one.
+STORED = """\
+system: lab
+references:
+  - &entry
+    check: Between
+    partition: ns
+    operation: tcp
+    transport: tcp
+    nodes: 2
+    metrics:
+      bandwidth: &number
+        value: 5
+        lower: 0
+        unit: Gb/s
+        kind: floor
+        provenance: {source: a test, date: 2026-11-22}
+  - <<: *entry
+    {part}
+    metrics:
+      bandwidth: {{<<: *number, value: 9.3, lower: -0.02, kind: baseline}}
+"""
+
+
+@pytest.fixture
+def baseline_for(
+    between: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Judges quiet pairs of so many Gb/s, with a baseline for a part of the condition."""
+
+    def judge(part: str, value: float) -> None:
+        path = tmp_path / "lab.yaml"
+        path.write_text(STORED.replace("{part}", part).replace("{{", "{").replace("}}", "}"))
+        monkeypatch.setenv("RAILGAUGE_REFERENCES", str(tmp_path))
+        monkeypatch.setenv("RAILGAUGE_SCHEDULE", "quiet")
+        monkeypatch.setattr(Between, "bound", None)
+        left = good(between)
+        for place in RING:
+            left.sides[place.place] = sides(place, value)
+        left.write(between)
+        jobs.judge(between)
+
+    return judge
+
+
+def kinds_of_reference(check: Any) -> set[str | None]:
+    rows = [row for result in record(check).results for row in result.rows]
+    return {row.reference.kind if row.reference else None for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("part", "elsewhere"),
+    [
+        ("load: loaded", "load loaded"),
+        ("within: leaf", "within leaf"),
+        ("streams: 4", "streams 4"),
+        ("rails: 0-1", "rails 0-1"),
+        ("nics: eth1", "nics eth1"),
+        ("congestion: bbr", "congestion bbr"),
+        ("delay_ms: 44", "delay_ms 44.0"),
+        ("transport: udp", "transport udp"),
+        ("nodes: 3", "nodes 3"),
+    ],
+)
+def test_a_floor_never_accepts_where_a_baseline_is_stored_for_another_condition(
+    between: Any, baseline_for: Callable[..., None], part: str, elsewhere: str
+) -> None:
+    baseline_for(part, 8.2)
+    assert ["no-reference" in kinds for kinds in bad(between).values()] == [True] * len(RING)
+    assert kinds_of_reference(between) == {None}
+    rows = [row for result in record(between).results for row in result.rows]
+    assert {row.elsewhere for row in rows} == {elsewhere}
+
+
+def test_a_floor_rejects_where_a_baseline_is_stored_for_another_condition(
+    between: Any, baseline_for: Callable[..., None]
+) -> None:
+    baseline_for("load: loaded", 4.0)
+    assert (kinds_of_reference(between), passed(between)) == ({"floor"}, [])
+
+
+@pytest.mark.parametrize("part", ["load: quiet", "rails: null"])
+def test_a_baseline_that_serves_the_condition_judges(
+    between: Any, baseline_for: Callable[..., None], part: str
+) -> None:
+    baseline_for(part, 9.3)
+    assert kinds_of_reference(between) == {"baseline"}
+    assert not any("no-reference" in kinds for kinds in bad(between).values())
+
+
+def test_a_floor_judges_where_the_baseline_is_of_another_operation(
+    between: Any, baseline_for: Callable[..., None]
+) -> None:
+    baseline_for("operation: tcp busy", 8.2)
+    assert kinds_of_reference(between) == {"floor"}
 
 
 def test_pairs_within_leaves_have_rounds_of_their_own(between: Any, two_leaves: None) -> None:

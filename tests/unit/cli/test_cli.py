@@ -179,6 +179,30 @@ def test_wrong_usage_is_one_message_and_exit_code_3(arguments: list[str], says: 
     assert "Traceback" not in answer.stderr
 
 
+#: Two bytes that are no UTF-8, as Python reads them from a command line.
+_NO_UTF_8 = "caf\udce9 \udcff"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["gate", "run", "--nodes", "n1", "--update", ""], "'--update': it is empty."),
+        (["gate", "run", "--nodes", "n1", "--update", " \n"], "'--update': it is empty."),
+        (["gate", "run", "--nodes", "n1", "--update", _NO_UTF_8], "is no UTF-8 at character 4."),
+        (["gate", "release", "--nodes", "n1", "--why", ""], "'--why': it is empty."),
+        (["gate", "release", "--nodes", "n1", "--why", _NO_UTF_8], "is no UTF-8 at character 4."),
+    ],
+)
+@pytest.mark.parametrize("act", [[], ["--act"]], ids=["asked", "act"])
+def test_words_that_cannot_be_kept_are_refused_before_anything_happens(
+    words: list[str], says: str, act: list[str], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    answer = railgauge(*words, "--system", "lab", *act, RAILGAUGE_RESULTS=str(results))
+    assert (answer.returncode, answer.stdout) == (3, "") and says in answer.stderr
+    assert "Traceback" not in answer.stderr and not results.exists()
+
+
 def test_no_campaigns_is_said(tmp_path: Path) -> None:
     answer = railgauge("campaigns", RAILGAUGE_RESULTS=str(tmp_path))
     assert (answer.returncode, answer.stdout) == (0, f"no campaigns in {tmp_path}/campaigns\n")

@@ -107,6 +107,23 @@ def test_what_is_proposed_is_shown_and_not_written(root: Path) -> None:
     assert not (root / "lab.yaml").exists()
 
 
+def test_a_load_without_a_baseline_is_named_with_what_measures_it(root: Path) -> None:
+    loaded = several(root, load="loaded")
+    answer = promote(*loaded, "--write")
+    assert "lacking: RdmaBandwidth has no baseline for load quiet" in answer.stderr
+    assert "accept --mode baseline --schedule quiet --runs 5" in answer.stderr
+    quiet = [measured.leave(root, n, values(n), load="quiet").id for n in range(20, 25)]
+    assert "lacking" not in promote(*quiet, "--write").stderr
+    stored = references.load("lab", root / "lab.yaml")
+    for load in ("quiet", "loaded"):
+        found = stored.find(measured.CHECK, "ns", bandwidth(PLACES[0], 390, load=load))
+        assert found is not None and found.kind == "baseline"
+
+
+def test_without_a_load_nothing_is_lacking(root: Path) -> None:
+    assert "lacking" not in promote(*several(root), "--write").stderr
+
+
 def test_comments_and_order_of_the_file_stay(root: Path) -> None:
     path = root / "lab.yaml"
     path.write_text(STORED)

@@ -18,9 +18,9 @@ from railgauge.cluster import mpi, ready
 from railgauge.cluster.look import from_reframe, job_options, parse
 from railgauge.errors import EnvironmentProblem
 from railgauge.node.site_look import MARK
+from railgauge.slurm import client, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 
@@ -373,10 +373,12 @@ def test_a_look_within_a_job_is_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm/other.conf")
     monkeypatch.setenv("SBATCH_ACCOUNT", "net")
+    monkeypatch.setenv("SBATCH_QOS", "low")
+    monkeypatch.setattr(client, "_kept", ["SBATCH_ACCOUNT"])
     environment = looking.environment()
     assert "SLURM_JOB_ID" not in environment
     assert environment["SLURM_CONF"] == "/etc/slurm/other.conf"
-    assert environment["SLURM_ACCOUNT"] == "net"
+    assert environment["SLURM_ACCOUNT"] == "net" and "SLURM_QOS" not in environment
 
 
 def test_the_reservation_of_a_gate_run_holds_for_the_look(monkeypatch: pytest.MonkeyPatch) -> None:

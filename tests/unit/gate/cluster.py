@@ -44,6 +44,12 @@ class Slurm:
         #: the campaigns whose jobs were taken out of the queue
         self.cancelled: list[str] = []
         self.next_state: dict[str, str] = {}
+        #: how long a node is silent after it was resumed, as Slurm 24.11 has it
+        self.silence_s = 0.0
+        self.silent: dict[str, float] = {}
+
+    def sleep(self, seconds: float) -> None:
+        self.silent = {name: left - seconds for name, left in self.silent.items() if left > seconds}
 
     def suspended_on(self, names: Any) -> set[str]:
         return self.suspended & set(names)
@@ -52,7 +58,8 @@ class Slurm:
         found = {}
         for name in names or self.flags:
             inside = tuple(r for r, nodes in sorted(self.reserved.items()) if name in nodes)
-            flags = frozenset(self.flags[name] | ({"RESERVED"} if inside else set()))
+            more = {"NOT_RESPONDING"} if name in self.silent else set()
+            flags = frozenset(self.flags[name] | more | ({"RESERVED"} if inside else set()))
             words, by, since = self.reason[name]
             after = self.next_state.get(name, "")
             soon = tuple(self.soon.get(name, "").split())
@@ -79,7 +86,9 @@ class Slurm:
             self.flags[name] = {base, *kept}
 
     def collect(self, system: str, names: Any, quick: bool = False) -> Any:
-        return [taken(name, self.kernel[name]) for name in names], {}
+        there = [name for name in names if name not in self.silent]
+        silent = {name: "it does not answer" for name in names if name in self.silent}
+        return [taken(name, self.kernel[name]) for name in there], silent
 
     def resume(self, names: Any) -> None:
         for name in names:
@@ -87,6 +96,8 @@ class Slurm:
             self.flags[name] -= {"DRAIN", *rebooted, *({"DOWN"} if rebooted else ())}
             self.next_state.pop(name, None)
             self.reason[name] = ("", "", "")
+            if self.silence_s:
+                self.silent[name] = self.silence_s
             self.at_each()
 
     def comment(self, name: str, words: str) -> bool:

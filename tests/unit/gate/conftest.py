@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,8 +25,11 @@ from .cluster import Answers, Campaigns, Slurm, taken
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     fake = Slurm(["n1", "n2", "n3", "n4", "n5", "n6"])
     monkeypatch.setattr(client, "output", Answers("admin"))
-    for name in ("show", "drain", "resume", "comment", "reservations"):
+    for name in ("show", "drain", "comment", "reservations"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
+    monkeypatch.setattr(slurm_nodes, "_set_resumed", fake.resume)
+    clock = SimpleNamespace(sleep=fake.sleep, monotonic=time.monotonic)
+    monkeypatch.setattr(slurm_nodes, "time", clock)
     monkeypatch.setattr(slurm_jobs, "suspended_on", fake.suspended_on)
     monkeypatch.setattr(slurm_jobs, "cancel_jobs_of", fake.cancelled.append)
     monkeypatch.setattr(inventories, "collect", fake.collect)

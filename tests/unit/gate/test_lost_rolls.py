@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +12,10 @@ from typing import NoReturn
 
 import pytest
 
-from railgauge import processes
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
+from railgauge.gate.installer import MARK
 from railgauge.gate.journal import Roll
 from railgauge.node import gate as node_gate
 
@@ -282,15 +283,16 @@ def test_the_word_leaves_another_rolling_update_what_it_has_not_begun(
     assert (tmp_path / "updated").read_text().split() == ["n2", "n3"]
 
 
-@pytest.fixture
-def running(damaged: Path) -> Iterator[None]:
+@pytest.fixture(params=["its process", "what it started"])
+def running(damaged: Path, request: pytest.FixtureRequest) -> Iterator[None]:
     """The update itself lives on, on this host."""
     end = damaged.with_suffix(".3.end")
     end.with_suffix(".log").touch()
-    program = [sys.executable, "-m", update.PROGRAM, str(end), "true"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE) as process:
+    program, environment = [sys.executable, "-m", update.PROGRAM, str(end), "true"], {**os.environ}
+    if request.param == "what it started":
+        program, environment = ["cat"], {**environment, MARK: str(end)}
+    with subprocess.Popen(program, stdin=subprocess.PIPE, env=environment) as process:
         assert process.stdin is not None
-        assert processes.running(*program[1:4])
         yield
         process.stdin.close()
 

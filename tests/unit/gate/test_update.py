@@ -182,6 +182,9 @@ def test_what_cannot_be_seen_is_not_taken_for_an_end(
 ) -> None:
     with left_in_update(["n1"], "sleep 600") as left:
         assert left.update is not None
+        if "process is gone" in words:
+            os.killpg(left.update.pid, signal.SIGKILL)
+            ends(left)
         left.update = dataclasses.replace(left.update, **changed)
         left.save()
         found = update.state(left)
@@ -226,6 +229,84 @@ def test_a_killed_update_has_an_unknown_end(area: Path, nodes: Slurm, good: Camp
         said, code = gate("run", "--act")
         assert code == 1 and "how it ended is not known" in said
         assert not good.made
+
+
+# ---- an update is over when nothing that it started runs ----
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[str]:
+    """A command that runs until its file is there, which it is at the latest after the test."""
+    (tmp_path / "work").write_text('until test -e "$1"; do sleep 0.05; done\n')
+    yield f"bash {tmp_path}/work {tmp_path}/end"
+    (tmp_path / "end").touch()
+
+
+def has_ended(left: Roll) -> None:
+    """Wait until the command has ended, and perhaps not all that it started."""
+    while not left.end_file.exists():
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["{} &", "setsid {} &", "(setsid {} &)", "env -i PATH=$PATH setsid {} &", "nohup setsid -f {}"],
+)
+def test_an_update_whose_command_returns_early_runs_on(
+    area: Path, nodes: Slurm, good: Campaigns, work: str, tmp_path: Path, command: str
+) -> None:
+    """The defect: the node was tested and returned while the work went on."""
+    with left_in_update(["n1"], f"{command.format(work)}\necho started") as left:
+        has_ended(left)
+        found = update.state(left)
+        assert found.word == "running"
+        assert "its command ended with exit code 0, and what it started still runs" in found.words
+        assert re.search(r"still runs: bash /\S+.* \(pid [0-9]+\)", found.words)
+        assert gate("update-done", "--nodes", "n1", "--act")[1] == 3
+        said: list[str] = []
+
+        def ends_once_named(words: str) -> None:
+            said.append(words)
+            (tmp_path / "end").touch()
+
+        assert update.wait(left, ends_once_named).good
+        assert len(said) == 1 and said[0].endswith("; waiting for its end")
+        assert gate("run", "--act")[1] == 0 and "n1" in nodes.open()
+
+
+def test_what_the_command_ended_with_is_kept_while_its_work_goes_on(
+    area: Path, nodes: Slurm, good: Campaigns, work: str, tmp_path: Path
+) -> None:
+    with left_in_update(["n1"], f"{work} & exit 7") as left:
+        has_ended(left)
+        assert update.state(left).word == "running"
+        (tmp_path / "end").touch()
+        ends(left)
+        assert (update.state(left).word, update.state(left).exit_code) == ("ended", 7)
+
+
+@pytest.mark.parametrize("command", ["{}", "setsid {} & wait"])
+def test_an_update_whose_process_alone_was_killed_still_runs(
+    area: Path, nodes: Slurm, good: Campaigns, work: str, tmp_path: Path, command: str
+) -> None:
+    with left_in_update(["n1"], f"echo begun; {command.format(work)}") as left:
+        assert left.update is not None
+        while not any(work in line for line in processes.marked(mark_of(left)).values()):
+            time.sleep(0.02)
+        os.kill(left.update.pid, signal.SIGKILL)
+        Process(left.update.pid, left.update.start_ticks).wait_until_ended()
+        found = update.state(left)
+        assert found.word == "running" and "is gone, and what it started still runs" in found.words
+        said, code = gate("update-done", "--nodes", "n1", "--act")
+        assert code == 3 and "still runs: " in said
+        (tmp_path / "end").touch()
+        ends(left)
+        assert update.state(left).word == "unknown"
+        assert gate("run", "--act")[1] == 1 and "n1" not in nodes.open()
+
+
+def mark_of(left: Roll) -> str:
+    return f"RAILGAUGE_UPDATE={left.end_file}"
 
 
 # ---- nobody tests or releases it ----

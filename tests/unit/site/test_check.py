@@ -632,6 +632,33 @@ def test_required_check_without_a_reference_needs_a_baseline(pod: Path) -> None:
     assert found.endswith("next: railgauge accept --mode baseline")
 
 
+def baselines_of(pod: Path, *parts: str, kind: str = "baseline") -> list[str]:
+    """What is said of NcclPair alone with one entry for each part of a condition."""
+    change(pod / "reframe.yaml", "[Path, Iperf2Pair, NcclPair]", "[NcclPair]")
+    entry = ENTRY.replace("kind: published", f"kind: {kind}\n        lower: -0.1")
+    entries = [entry.replace("    nodes: 2\n", f"    nodes: 2\n    {part}\n") for part in parts]
+    references.path_for("pod").write_text(FILE + "".join(entries))
+    return only(lines_of(), "hint", "baselines")
+
+
+def test_a_load_without_a_baseline_is_a_hint(pod: Path) -> None:
+    (found,) = baselines_of(pod, "load: loaded")
+    assert "NcclPair has no baseline for load quiet" in found
+    assert "accept --mode baseline --schedule quiet --runs 5" in found
+
+
+@pytest.mark.parametrize("parts", [("load: loaded", "load: quiet"), ("load: null",)])
+def test_baselines_that_serve_both_loads_are_enough(pod: Path, parts: tuple[str, ...]) -> None:
+    assert baselines_of(pod, *parts) == []
+
+
+def test_floors_alone_are_a_hint_where_they_do_not_suffice(pod: Path) -> None:
+    (found,) = baselines_of(pod, "load: null", kind="floor")
+    assert "NcclPair: judged by floors alone" in found and "the gate returns no node" in found
+    change(pod / "reframe.yaml", "mtu_bytes: 9000", "mtu_bytes: 9000\n      floors_suffice: a lab")
+    assert only(lines_of(), "hint", "baselines") == []
+
+
 def test_context_is_no_reference(pod: Path) -> None:
     unstated = ENTRY.replace("kind: published", "kind: published\n        condition: unstated")
     references.path_for("pod").write_text(FILE + unstated)

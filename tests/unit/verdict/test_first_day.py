@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from railgauge.cli import cli
 from railgauge.model.failure import Failure
 from railgauge.report import text
+from railgauge.verdict import standing
 from railgauge.verdict.rules import decide
 from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded, kinds, recorded
 
@@ -53,9 +55,56 @@ def test_what_is_no_baseline_accepts_provisionally(
     assert verdict.decision == "provisional accept" and words in verdict.reason
 
 
-@pytest.mark.parametrize("kind", ["baseline", "floor"])
-def test_what_a_site_has_stored_accepts(recorded: Recorded, kind: str) -> None:
-    assert judged_by(recorded, kind).decide().decision == "accept"
+def test_a_baseline_accepts(recorded: Recorded) -> None:
+    assert judged_by(recorded, "baseline").decide().decision == "accept"
+
+
+def test_floors_alone_accept_provisionally_and_return_no_node(recorded: Recorded) -> None:
+    verdict = judged_by(recorded, "floor").decide()
+    last = text.plain(verdict).splitlines()[-1]
+    assert last.startswith("PROVISIONAL ACCEPT ") and "1 by floors" in last
+    assert "by floors" in standing.why_not(verdict, "n1")
+
+
+def test_a_system_may_take_floors_for_enough_and_says_so(recorded: Recorded) -> None:
+    judged_by(recorded, "floor")
+    for record in filter(None, recorded.results.values()):
+        record["floors_suffice"] = "a lab"
+    verdict = recorded.decide()
+    assert verdict.decision == "accept" and standing.why_not(verdict, "n1") == ""
+    assert "1 condition by floors, as lab allows" in text.plain(verdict).splitlines()[-1]
+
+
+def test_a_floor_beside_a_baseline_of_the_same_place_accepts(recorded: Recorded) -> None:
+    for record in filter(None, recorded.results.values()):
+        for result in record["results"]:
+            second = json.loads(json.dumps(result["rows"][0]))
+            second["measurement"]["metric"] = "stream_bandwidth_min"
+            second["reference"].update(kind="floor", value=1.0)
+            result["rows"].append(second)
+    assert recorded.decide().decision == "accept"
+
+
+def test_floors_that_no_number_replaces_accept_nothing_alone(recorded: Recorded) -> None:
+    judged_by(recorded, "floor")
+    for row in recorded.rows():
+        row["own"] = True
+    assert recorded.decide().decision == "provisional accept"
+    next(recorded.rows())["reference"]["kind"] = "baseline"
+    assert recorded.decide().decision == "accept"
+
+
+def test_a_baseline_for_another_condition_is_named(recorded: Recorded) -> None:
+    without_references(recorded)
+    recorded = without_references(Recorded(recorded.folder, nodes=("n1", "n2", "n3")))
+    for row in recorded.rows():
+        row["elsewhere"] = "load loaded"
+        row["measurement"]["load"] = "quiet"
+    verdict = recorded.decide()
+    (finding,) = verdict.findings
+    assert verdict.decision == "inconclusive"
+    assert "the baseline of Iperf2Pair bandwidth is for load loaded" in finding.message
+    assert "--mode baseline --schedule quiet --runs 5" in finding.next_step
 
 
 def test_one_far_below_its_peers_is_not_accepted(recorded: Recorded) -> None:

@@ -107,6 +107,7 @@ class Recorded:
             [Row(measurement, self._reference(), LIMIT)],
             failures,
             [records.call(version="iperf version 2.2.1")],
+            floors_suffice="a lab" if self.floor is not None else "",
         )
 
     def two_places(self, number: int) -> dict[str, Any]:

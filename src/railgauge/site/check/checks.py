@@ -16,7 +16,8 @@ from railgauge.checks.base import TESTS, StrictCheck
 from railgauge.checks.cases import Cases, LeftOut
 from railgauge.checks.node_state import NodeStateCases
 from railgauge.errors import ConfigurationError
-from railgauge.model.references import References
+from railgauge.model.measurement import COUNTS, Load
+from railgauge.model.references import References, missing_loads, step_to_record
 from railgauge.site import shown
 from railgauge.site.check.line import Line
 from railgauge.systems import Extras, Partition, System, expected
@@ -69,6 +70,25 @@ class Check:
     def unstated(self, extras: Extras) -> Sequence[str] | None:
         """What the description must still say for a reference to follow from it (StrictCheck)."""
         return self.kind.unstated(extras) if self._is_ours else None
+
+    def rests_on_floors(self, partition: Partition, stored: References) -> bool:
+        """Whether every metric that gates has a floor at best: stored, or by the description."""
+        numbers = [
+            (metric, number.kind)
+            for entry in stored.entries
+            if (entry.check, entry.partition) == (self.name, partition.name)
+            for metric, number in entry.metrics.items()
+            if not number.is_context and number.unit not in COUNTS
+        ]
+        better = {metric for metric, kind in numbers if kind != "floor"}
+        needed = self.kind.needs_references_of() if self._is_ours else ()
+        by_description = (
+            self._is_ours
+            and self.kind.floor is not StrictCheck.floor
+            and self.unstated(partition.extras) == []
+        )
+        has_floor = by_description or any(kind == "floor" for _, kind in numbers)
+        return has_floor and better.isdisjoint(needed)
 
     def without_reference(self, partition: Partition, stored: References) -> str:
         """Its name, with those of its metrics that nothing gates; "" where each has a number."""
@@ -265,7 +285,34 @@ def _baselines(
         stating = [field for fields in unstated.values() for field in fields or ()]
         floors = f"state {', '.join(stating)}, of which floors follow; or " if stating else ""
         return [Line("hint", thing, reason, f"{floors}railgauge accept --mode baseline")]
-    return [Line("ok", thing, "every required check has a reference")] if checks else []
+    if not checks:
+        return []
+    lines = [
+        Line(
+            "hint",
+            thing,
+            f"{name} has no baseline for load {load}: a campaign that measures it {_WHEN[load]} is "
+            "inconclusive, and the gate returns no node on it",
+            step_to_record(load),
+        )
+        for name, load in missing_loads(stored.entries, partition.name)
+        if name in {check.name for check in checks}
+    ]
+    on_floors = [c.name for c in of_numbers if c.rests_on_floors(partition, stored)]
+    if on_floors and partition.extras.floors_suffice is None:
+        reason = (
+            f"{', '.join(on_floors)}: judged by floors alone, so PROVISIONAL ACCEPT at best, and "
+            "the gate returns no node"
+        )
+        lines.append(Line("hint", thing, reason, step_to_record(None)))
+    return lines or [Line("ok", thing, "every required check has a reference")]
+
+
+#: When a pair is measured under a load.
+_WHEN: Mapping[Load, str] = {
+    "quiet": "one pair at a time, as one of two or three nodes does,",
+    "loaded": "several pairs at a time, as one of four nodes and more does,",
+}
 
 
 def expected_state(system: System, checks: Mapping[str, Check]) -> list[Line]:
