@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from railgauge.locating.results import natural as natural
 from railgauge.node.calls import read_sysfs
 
 #: Where tools for the administrator are, which a job's PATH may lack.
@@ -95,13 +96,6 @@ def int_of(path: Path) -> int:
 
 
 @functools.lru_cache(maxsize=65_536)
-def natural(name: str) -> tuple[Any, ...]:
-    """Sort key that puts mlx5_2 before mlx5_10."""
-    parts = re.split("([0-9]+)", name)
-    # Text and numbers alternate, so that equal places compare.
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
-
-
 def listed(folder: Path) -> list[str]:
     """The entries of a folder as they come; none where there is no such folder."""
     try:
