@@ -106,9 +106,10 @@ class Evidence:
             if kind not in classes:
                 classes[kind] = []
             classes[kind].append(number)
-        for end in sorted(seen, key=lambda end: end.order):
+        for end in sorted(seen, key=lambda end: (end.node, end.rail or "")):
             self.ends.setdefault(end.node, []).append(end)
         self._all_ends = len(seen)
+        self.any_quiet = any(kind[-1] for kind in classes)
         lost = self._lost_rounds()
         # Where quiet results are few, the loaded ones say what is good, and of few the many.
         for kind, numbers in sorted(classes.items(), key=lambda it: (it[0][-1], -len(it[1]))):

@@ -174,7 +174,7 @@ class _Judge:
         elif missed is not None and not confirm and not self.evidence.added >= set(one.ends):
             why = "while all else is quiet: it was good then, too rarely to tell"
             confirm = (self._measure(one, why, "quiet"),)
-        partners = {path[1] if path[0].node == one.part.node else path[0] for path in one.lows}
+        partners = [path[1] if path[0].node == one.part.node else path[0] for path in one.lows]
         return Suspect(
             kind,
             one.part.name,
@@ -460,20 +460,13 @@ class _Judge:
     ) -> Iterator[Witness]:
         """A good result of each partner with another node."""
         without = {*nodes, *([one.part.node] if one else ())}
-        wanted = set(partners)
-        for number in self.evidence.order:
-            result = self.evidence.results[number]
-            if not wanted:
-                return
-            if self.evidence.good[number] and not result.quiet and without.isdisjoint(result.nodes):
-                if not wanted.isdisjoint(result.ends):
-                    wanted.difference_update(result.ends)
-                    yield self._witness(number, "clears")
-            elif self.evidence.good[number] and nodes and not result.quiet:
-                partner = [end for end in result.ends if end in wanted]
-                if partner and not set(result.nodes) <= without:
-                    wanted.difference_update(partner)
-                    yield self._witness(number, "clears")
+        numbers = (
+            next((n for node, n in good.items() if node not in without), None)
+            for end in dict.fromkeys(partners)
+            for good in [self.paths.good_result.get(end, {})]
+        )
+        shown = dict.fromkeys(number for number in numbers if number is not None)
+        yield from (self._witness(number, "clears") for number in list(shown)[:_MOST_NAMED])
 
     def _witness(self, number: int, says: Literal["convicts", "clears", "counter"]) -> Witness:
         result = self.evidence.results[number]

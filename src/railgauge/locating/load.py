@@ -37,6 +37,8 @@ def missed_when_quiet(evidence: Evidence, ends: Sequence[End], lows: Iterable[in
     low_count: Counter[End] = Counter()
     for number in lows:
         low_count.update(end for end in evidence.results[number].ends if end in ends)
+    if not evidence.any_quiet:
+        return None
     loaded: Counter[End] = Counter()
     quiet: Counter[End] = Counter()
     for number, result in enumerate(evidence.results):

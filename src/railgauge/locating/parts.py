@@ -18,6 +18,9 @@ from railgauge.locating.results import End
 
 Path = tuple[End, End]
 
+#: A rail that is low everywhere has more low paths.
+_OF_PLANE = 5
+
 #: What a node or rail explains that gained less may be low by itself.
 _LITTLE = 5.0
 
@@ -128,16 +131,23 @@ class Paths:
         for path in self.open:
             for part in self.fabric_parts(path):
                 uses[part] = uses.get(part, 0) + 1
-        wanted = {part for part, count in uses.items() if count > 1}
+        wanted = {p for p, count in uses.items() if count > (_OF_PLANE if p.kind == "plane" else 1)}
+        planes = any(part.kind == "plane" for part in wanted)
         #: part of the fabric -> two nodes -> the paths between them on it
         self.on_part: dict[Part, dict[tuple[str, str], list[Path]]] = {p: {} for p in wanted}
         #: node with a low path -> partner -> the paths that it sends on, and receives on
         self.of_node: dict[str, dict[str, tuple[list[Path], list[Path]]]] = {n: {} for n in nodes}
         #: end of a low path -> node that it was good with -> whether it sent then
         self.good_with: dict[End, dict[str, set[bool]]] = {end: {} for end in ends}
+        #: the same -> the number of such a result
+        self.good_result: dict[End, dict[str, int]] = {end: {} for end in ends}
         #: group -> its pairs of nodes, ordered and not
         pairs: dict[str, tuple[set[tuple[str, str]], set[tuple[str, str]]]] = {}
-        good, directed, rails = evidence.good, evidence.directed, bool(wanted) and self._has_planes
+        good, directed = evidence.good, evidence.directed
+        #: how many ends, leaves and rails there are
+        self.ends = sum(map(len, evidence.ends.values()))
+        self.leaves = len(set(leaf_of.values())) or 1
+        self.rails = len({end.rail for of_node in evidence.ends.values() for end in of_node})
         for path, numbers in self.results.items():
             a, b = path
             node_a, node_b = a.node, b.node
@@ -153,7 +163,9 @@ class Paths:
                     if own in ends and any(good[number] for number in numbers):
                         roles = self.good_with[own].setdefault(other.node, set())
                         roles.update((sends,) if directed else (True, False))
-            if wanted and (rails or not leaves.isdisjoint(map(leaf_of.get, path))):
+                        shown = next(number for number in numbers if good[number])
+                        self.good_result[own].setdefault(other.node, shown)
+            if wanted and (planes or not leaves.isdisjoint(map(leaf_of.get, path))):
                 for part in self.fabric_parts(path):
                     if part in wanted:
                         self.on_part[part].setdefault((node_a, node_b), []).append(path)

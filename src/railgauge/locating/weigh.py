@@ -78,9 +78,7 @@ def how_many(paths: Paths, part: Part) -> float:
     """How many parts of a kind there are. A fault one way is twice as many, and rarer."""
     evidence = paths.evidence
     ways = (1.5 if not part.way else 3.0) if evidence.directed else 1.0
-    ends = sum(map(len, evidence.ends.values()))
-    leaves = len(set(evidence.leaf_of.values())) or 1
-    rails = len({end.rail for of_node in evidence.ends.values() for end in of_node})
+    ends, leaves, rails = paths.ends, paths.leaves, paths.rails
     if part.kind == "node":
         return ways * len(evidence.ends)
     if part.kind in ("rail", "inbound"):
