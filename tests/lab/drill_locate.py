@@ -30,7 +30,7 @@ from typing import Any
 
 from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import load
-from railgauge.lab import faults, spec, vm
+from railgauge.lab import faults, spec, switches, vm
 from railgauge.lab.cluster import Lab
 from railgauge.verdict import compare, locate
 from railgauge.verdict.location.campaign import read_leaves
@@ -68,6 +68,10 @@ class Drill:
     lossy_port: str = ""
     gives_way: tuple[str, float] | None = None
     uplink: str = ""
+    #: how the leaves spread what their nodes send (switches.MODES), and `up` or `down` where the
+    #: direction must be named
+    mode: str = "ecmp"
+    direction: str = ""
 
 
 def _uplinks(nodes: str) -> Drill:
@@ -88,6 +92,15 @@ DRILLS = {
     "four-nodes": Drill(("rate n2 0.03",), frozenset({"n2"}), "n[1-4]"),
     "lossy-rail": Drill(("rail-loss n5 5",), frozenset({"n5"})),
     "uplink": _uplink("uplink-rate leaf1:spine2 0.002"),
+    # Static paths: all flows between two addresses take the same spine.
+    "static-uplink": Drill(
+        ("uplink-send-rate leaf1:spine2 0.002",),
+        frozenset({"leaf1"}),
+        _FOUR_LEAVES,
+        (*_COVER, "--locate-rounds", "5"),
+        mode="ecmp-l3",
+        direction="up",
+    ),
     "lossy-uplink": _uplink("uplink-loss leaf1:spine2 20", _FOUR_LEAVES),
     "uplink-of-16-nodes": _uplink("uplink-rate leaf1:spine2 0.002", _FOUR_LEAVES),
     "uplinks": _uplinks(_FOUR_LEAVES),
@@ -197,6 +210,9 @@ def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
     area.mkdir(parents=True)
     with contextlib.ExitStack() as in_place:
         in_place.callback(faults.clear, lab)
+        if drill.mode != "ecmp":
+            in_place.callback(switches.spread, lab, "ecmp")
+            switches.spread(lab, drill.mode)
         for words in drill.faults:
             kind, *rest = words.split()
             faults.add_typed(lab, kind, rest)
@@ -214,6 +230,8 @@ def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
         f"{s['kind']} {s['name']}{'' if s['confirmed'] else ', not confirmed'}" for s in suspects
     ]
     right = named(suspects) == drill.guilty
+    if drill.direction:
+        right &= [s.get("direction") for s in suspects] == [drill.direction]
     if drill.uplink:
         by_counters, without = fabric_parts(area, True), fabric_parts(area, False)
         right &= by_counters == [drill.uplink]

@@ -336,6 +336,12 @@ KINDS: dict[str, Kind] = {
         unit="GBITS",
         outlasts_power=True,
     ),
+    "uplink-send-rate": Kind(
+        "shape what a leaf sends over an uplink to GBITS Gb/s",
+        *(_add_send_rate, _clear_rate),
+        on="uplink",
+        unit="GBITS",
+    ),
     "mtu": Kind(
         "give an interface an MTU of BYTES",
         *(_add_mtu, _clear_mtu),

@@ -62,7 +62,8 @@ def _at_least(one: Found, only_partners: int) -> Found:
     """The same, named at least where a node or rail is low with all of its partners, some of which
     are low with nobody else.
     """
-    all_low = one.part.of_node and len(one.low) == len(one.witnesses)
+    both_ways = one.part.of_node and not one.part.way
+    all_low = both_ways and len(one.low) == len(one.witnesses)
     if all_low and (only_partners or any(witness.sound for witness in one.low)):
         return one._replace(gain=max(one.gain, _ALL_LOW))
     return one

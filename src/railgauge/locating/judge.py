@@ -41,7 +41,7 @@ _PAIR_BY_ITSELF = 0.01
 #: Of up to so many nodes there are too few pairs to say how often one is low by itself. Where all
 #: pairs without a node are good, it is confirmed by a greater chance: low with all others, or with
 #: all that it met.
-_FEW_NODES, _ALL_OF_FEW, _MOST_OF_FEW = 8, 0.1, 1e-3
+_FEW_NODES, _ALL_OF_FEW, _MOST_OF_FEW, _LEAST_MET = 8, 0.1, 1e-3, 3
 
 #: Most faults of a node make it low with nearly all partners. One that spares more is rarer by this
 #: factor, and by its square where leaves are not known: static paths look the same.
@@ -260,6 +260,11 @@ class _Judge:
         """The chance below which it is confirmed."""
         nodes = len(self.evidence.ends)
         others_low = self.paths.low_results.keys() - set(one.lows)
+        for other in self.accused:
+            # Another node that is low with all that it met is no faulty pair.
+            met = self._witnesses(other)
+            if len(met) >= _LEAST_MET and all(witness.level for witness in met):
+                others_low -= set(other.lows)
         if nodes <= _FEW_NODES and len(low) == len(sound) and not others_low:
             return _ALL_OF_FEW if len(low) == nodes - 1 else _MOST_OF_FEW
         if len(low) > _NEARLY_ALL * len(sound):

@@ -60,7 +60,7 @@ class Family(NamedTuple):
 
 def _both_ways(measurement: Measurement) -> bool:
     """Whether data went both ways at once, so that a low result says nothing of the direction."""
-    return measurement.tool == "nccl-tests" or "bidirectional" in measurement.operation
+    return measurement.metric.startswith("busbw") or "bidirectional" in measurement.operation
 
 
 def read_leaves(campaign: Campaign) -> Leaves:
