@@ -30,7 +30,8 @@ def explain(paths: Paths) -> list[Found]:
     while weighed := [
         one
         for part in paths.candidates()
-        if (one := weigh(paths, part)) is not None and _may_be(paths, one)
+        if (one := weigh(paths, part)) is not None
+        if (part.of_node or one.gain > LEAST_GAIN) and _may_be(paths, one)
     ]:
         degrees = Counter(end for path in paths.open for end in path)
         weighed = [_at_least(one, _only_partners(one, degrees)) for one in weighed]

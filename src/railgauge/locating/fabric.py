@@ -76,8 +76,8 @@ def may_be(paths: Paths, one: Found) -> bool:
     if part.kind == "outbound":
         return _good_otherwise(paths, part)
     at = _of_leaf(paths, part)
-    slow = sum(count.low > 0 for count in at.between.values())
-    if slow < min(_LEAST_NODES, max(len(at.between), 2)) or len(at.far) < _LEAST_FAR:
+    least = min(_LEAST_NODES, max(len(at.between), 2))
+    if _disjoint(one.lows) < least or len(at.far) < _LEAST_FAR:
         return False
     if part.kind == "leaf" and (one.share < _WHOLE or not 0 < at.within.all <= 2 * at.within.low):
         return False
@@ -90,6 +90,19 @@ def may_be(paths: Paths, one: Found) -> bool:
         for counts in spares
         for low, count in counts
     )
+
+
+def _disjoint(lows: Sequence[Path]) -> int:
+    """How many low paths there are without a node in common, at least: two slow nodes make no more
+    than two of them low.
+    """
+    seen: set[str] = set()
+    count = 0
+    for a, b in lows:
+        if seen.isdisjoint((a.node, b.node)):
+            seen |= {a.node, b.node}
+            count += 1
+    return count
 
 
 def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:

@@ -18,8 +18,8 @@ from railgauge.locating.results import End
 
 Path = tuple[End, End]
 
-#: A rail that is low everywhere has more low paths.
-_OF_PLANE = 5
+#: So many low paths, or two, are on a part of the fabric that may be at fault.
+_LEAST_LOW = {"plane": 6, "leaf": 3, "uplinks": 3, "link": 3}
 
 #: What a node or rail explains that gained less may be low by itself.
 _LITTLE = 5.0
@@ -131,7 +131,7 @@ class Paths:
         for path in self.open:
             for part in self.fabric_parts(path):
                 uses[part] = uses.get(part, 0) + 1
-        wanted = {p for p, count in uses.items() if count > (_OF_PLANE if p.kind == "plane" else 1)}
+        wanted = {part for part, count in uses.items() if count >= _LEAST_LOW.get(part.kind, 2)}
         planes = any(part.kind == "plane" for part in wanted)
         #: part of the fabric -> two nodes -> the paths between them on it
         self.on_part: dict[Part, dict[tuple[str, str], list[Path]]] = {p: {} for p in wanted}
