@@ -17,7 +17,7 @@ from railgauge.model import record
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from tests.unit import records
-from tests.unit.locating.test_sources import folder
+from tests.unit.verdict.location.test_sources import folder
 
 BETWEEN = paths.HOME / "tests/data/locate/healthy-between.csv"
 RETESTED = paths.HOME / "tests/data/locate/retested.csv"
@@ -55,13 +55,13 @@ def test_what_is_not_excluded_is_of_who_was_measured_least(tmp_path: Path) -> No
     path = tmp_path / "star.csv"
     rows = "".join(f"n0,n{k},24.{k},{k}\n" for k in range(1, 9))
     path.write_text(f"a,b,value,round\n{rows}")
-    assert "80% by 1 good results" in locate(path).stdout
+    assert "80% where there are only 1 good results" in locate(path).stdout
 
 
 def test_values_that_are_too_few_to_compare_are_said(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("a,b,value\nn1,n2,24.5\nn2,n3,9\n")
-    assert "accuses nobody: 2 values of a condition" in locate(path).stdout
+    assert "no suspect: 2 values of a condition" in locate(path).stdout
 
 
 @pytest.mark.parametrize("rows", ["n1,n2,24.5,1\nn2,n3,9,1\n", "n1,n2,,0\nn2,n3,,0\nn3,n1,,0\n"])

@@ -2029,7 +2029,7 @@ def test_a_drained_or_reserved_node_is_inconclusive(recorded: Recorded) -> None:
 
 def test_a_way_is_told_in_the_text(recorded: Recorded) -> None:
     recorded.fail(1, PAIR_FAILURE)
-    assert "look at the way between n2 and n3" in text.plain(recorded.decide())
+    assert "look at the path between n2 and n3" in text.plain(recorded.decide())
 
 
 def test_node_that_a_failure_names_comes_before_what_is_common() -> None:
