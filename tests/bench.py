@@ -36,7 +36,7 @@ from railgauge.model import record
 from railgauge.model.record import Record, Standing, write_standings
 from railgauge.node import raw
 from railgauge.tools import iperf2, nccl_tests
-from tests import bench_compare, bench_locate, bench_page, bench_suspects, bench_sweep, bench_swept
+from tests import bench_compare, bench_page, bench_suspects, bench_sweep, bench_worlds
 from tests.unit.tools import nccl_outputs
 
 AREA = paths.HOME / "results" / "bench"
