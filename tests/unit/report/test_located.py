@@ -11,8 +11,8 @@ from railgauge.report import located, page, text
 from tests import pages
 
 LINE = (
-    "An intermittent fault (there in 1 of 5 runs) would have been missed with probability 64% where "
-    "there are only 2 good results."
+    "An intermittent fault (there in 1 of 5 runs) would have been missed with probability 64% "
+    "where there are only 2 good results."
 )
 
 
