@@ -12,6 +12,8 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.atomic import write_json
 from railgauge.campaign.folder import LEAVES, Campaign, Requested, Scope
+from railgauge.locating import Suspect
+from railgauge.locating.suspects import Measure, Witness
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -20,8 +22,6 @@ from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import by_itself
-from railgauge.locating import Suspect
-from railgauge.locating.suspects import Measure, Witness
 from railgauge.verdict.rules import decide
 from tests.unit import measured, records
 

@@ -261,7 +261,7 @@ def test_exactly_the_pair_that_is_bad_is_named(
     )
     assert answer.returncode == 1, answer.stdout
     assert failing(verdict()) == {("n2", "n3")}, answer.stdout
-    assert "the way between n2 and n3" in " ".join(answer.stdout.split())
+    assert "the path between n2 and n3" in " ".join(answer.stdout.split())
 
 
 def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
@@ -275,7 +275,7 @@ def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
     kinds = {finding["kind"] for finding in verdict()["findings"]}
     assert {"not-told-apart", "not-run"} <= kinds, answer.stdout
     assert verdict()["measurements"] == []
-    assert "look first at" not in answer.stdout and "the way between" not in answer.stdout
+    assert "look first at" not in answer.stdout and "the path between" not in answer.stdout
 
 
 def test_one_launch_clears_all_pairs_of_a_round(

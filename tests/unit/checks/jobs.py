@@ -99,8 +99,7 @@ class Left:
     """What a sweep's job has left: of each place its sides by role, and how it ended, both by the
     place's name. A place without an outcome has no event; `end` is why the conductor ended, None
     where it left no end. `again` are places that the conductor added: name -> what that is like,
-    server and client; `quiet` those of them that it measured alone on purpose, `beside` those that
-    kept nodes busy.
+    server and client; `quiet` those of them that it measured alone on purpose.
     """
 
     sides: dict[str, dict[str, raw.Side]]
@@ -110,7 +109,6 @@ class Left:
     end: str | None = ""
     again: dict[str, tuple[int, str, str]] = dataclasses.field(default_factory=dict)
     quiet: set[str] = dataclasses.field(default_factory=set)
-    beside: set[str] = dataclasses.field(default_factory=set)
 
     def write(self, check: Any) -> None:
         """As the conductor of this check's job, by the numbers of its orders."""
@@ -123,7 +121,7 @@ class Left:
         for name, (like, server, client) in self.again.items():
             numbers[name] = len(numbers)
             event = {"event": "again", "place": numbers[name], "name": name, "like": like}
-            more = {what: True for what in ("quiet", "beside") if name in getattr(self, what)}
+            more = {"quiet": True} if name in self.quiet else {}
             writer.write({**event, "server": server, "client": client, **more})
         for name, roles in self.sides.items():
             for role, one in roles.items():

@@ -18,7 +18,7 @@ from railgauge.campaign import variables
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
 from railgauge.checks import queue, sweep, topology
 from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
-from railgauge.checks.observation import Result
+from railgauge.checks.observation import Observation
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNAVAILABLE, Failure
@@ -79,7 +79,7 @@ class Tiny(SweepCheck):
         lines = [line for role in ("server", "client") if (line := self.exit_line(role))]
         calls = [line.call for line in lines]
         measured = Measurement("bandwidth", float(self.text("client.out")), "tiny", "tcp", "tcp")
-        return Result(
+        return Observation(
             Reading(True, "one number", Completeness.PROVED, (measured,)),
             calls,
             {line.call.host: line.facts for line in lines},
@@ -1072,18 +1072,9 @@ def test_what_was_measured_alone_to_tell_load_says_so_and_needs_no_reference(
     assert [f.kind for f in found[AGAIN].failures] == ([] if quiet else ["no-reference"])
 
 
-def test_what_kept_others_busy_is_not_judged(check: Any) -> None:
-    """It is in no record: it fails nobody, and replaces no number of a comparison."""
-    left = measured_again(check, 4.0)
-    left.beside = {AGAIN}
-    left.write(check)
-    assert jobs.judge(check) == ""
-    assert {result.place for result in record(check).results} == set(NAMES)
-
-
-def test_a_node_that_is_lost_while_it_kept_others_busy_is_lost(check: Any) -> None:
+def test_a_node_that_is_lost_in_a_round_that_was_added_is_lost(check: Any) -> None:
     left = measured_again(check)
-    left.beside, left.lost = {AGAIN}, {"n3": "gone"}
+    left.lost = {"n3": "gone"}
     left.outcomes[AGAIN] = ("lost", "n3: gone")
     left.write(check)
     assert "n3: gone" in jobs.judge(check)

@@ -17,7 +17,7 @@ from railgauge.model import record
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from tests.unit import records
-from tests.unit.locating.test_sources import folder
+from tests.unit.verdict.location.test_sources import folder
 
 BETWEEN = paths.HOME / "tests/data/locate/healthy-between.csv"
 RETESTED = paths.HOME / "tests/data/locate/retested.csv"
@@ -55,13 +55,13 @@ def test_what_is_not_excluded_is_of_who_was_measured_least(tmp_path: Path) -> No
     path = tmp_path / "star.csv"
     rows = "".join(f"n0,n{k},24.{k},{k}\n" for k in range(1, 9))
     path.write_text(f"a,b,value,round\n{rows}")
-    assert "80% by 1 good results" in locate(path).stdout
+    assert "80% where there are only 1 good results" in locate(path).stdout
 
 
 def test_values_that_are_too_few_to_compare_are_said(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("a,b,value\nn1,n2,24.5\nn2,n3,9\n")
-    assert "accuses nobody: 2 values of a condition" in locate(path).stdout
+    assert "no suspect: 2 values of a condition" in locate(path).stdout
 
 
 @pytest.mark.parametrize("rows", ["n1,n2,24.5,1\nn2,n3,9,1\n", "n1,n2,,0\nn2,n3,,0\nn3,n1,,0\n"])
@@ -70,7 +70,7 @@ def test_nodes_that_are_not_judged_are_not_nobody(tmp_path: Path, rows: str) -> 
     path.write_text(f"a,b,value,ok\n{rows}")
     done = locate(path, "--nodes-files", tmp_path)
     assert (done.returncode, done.stderr) == (2, "")
-    assert done.stdout.startswith("not judged: n[1-3]") and "no suspect" not in done.stdout
+    assert done.stdout.startswith("not judged: n[1-3]") and "nobody" not in done.stdout
     assert (tmp_path / "passing_nodes.txt").read_text() == ""
     assert json.loads(locate(path, "--json").stdout)["unjudged"] == ["n1", "n2", "n3"]
 
@@ -98,11 +98,11 @@ def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
 def test_the_json_has_these_fields_and_no_others() -> None:
     document = json.loads(locate(RETESTED, "--json").stdout)
     assert list(document) == ["suspects", "missing", "rounds", "accuses_nobody", "unjudged"]
-    assert document["rounds"] == 3 and document["missing"] == []
+    assert document["rounds"] == 7 and document["missing"] == []
     first, second = document["suspects"]
     assert {first["name"], second["name"]} == {"n2", "n4"}
     for suspect in (first, second):
-        assert list(suspect) == ["kind", "name", "score", "evidence", "confirm"]
+        assert list(suspect) == ["kind", "name", "state", "score", "why", "evidence", "confirm"]
         assert suspect["kind"] == "node" and suspect["confirm"] == []
         assert suspect["evidence"][0]["says"] == "convicts"
 
@@ -161,7 +161,7 @@ def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
     (tmp_path / "n1.log").write_text(within)
     (tmp_path / "n9-n1.log").write_text(folder()["n1-n2.log"])
     done = locate(tmp_path)
-    assert done.returncode == 0 and "missing: n1.log: 1 hosts" in done.stdout
+    assert done.returncode == 0 and "not measured: n1.log: 1 hosts" in done.stdout
 
 
 def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_table_in_utf16_is_refused_by_its_encoding(tmp_path: Path, encoding: s
 def test_an_output_in_utf16_is_missing_by_its_encoding(tmp_path: Path) -> None:
     for name, text in folder().items():
         (tmp_path / name).write_text(text, encoding="utf-16" if name == "n1-n2.log" else "utf-8")
-    assert "missing: n1-n2.log: in UTF-16 by its first bytes" in locate(tmp_path).stdout
+    assert "not measured: n1-n2.log: in UTF-16 by its first bytes" in locate(tmp_path).stdout
 
 
 def test_a_folder_of_outputs_in_utf16_is_refused_by_their_encoding(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from railgauge.cli import cli
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, run
+from railgauge.locating import Suspect
+from railgauge.locating.suspects import Measure
 from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.answer import Finding
-from railgauge.locating import Suspect
-from railgauge.locating.suspects import Measure
 
 
 class Slurm:

@@ -13,7 +13,7 @@ import pytest
 from railgauge import paths
 
 #: The package's own first file is read on the way to railgauge.node; files are written whole; the
-#: gate asks Slurm.
+#: gate asks Slurm. Between the rounds of a sweep its results are looked at: `railgauge.locating`.
 SLURM = ("errors", "slurm", "slurm.client", "slurm.nodes")
 PROGRAMS = [
     paths.SOURCE / "railgauge" / "__init__.py",
@@ -22,7 +22,11 @@ PROGRAMS = [
         paths.SOURCE / "railgauge" / "slurm" / f"{name}.py"
         for name in ("__init__", "client", "nodes")
     ),
-    *sorted((paths.SOURCE / "railgauge" / "node").rglob("*.py")),
+    *(
+        program
+        for room in ("locating", "node")
+        for program in sorted((paths.SOURCE / "railgauge" / room).rglob("*.py"))
+    ),
 ]
 
 
@@ -38,14 +42,14 @@ def imported(program: Path) -> Iterator[str]:
             yield from packages if module == "railgauge.slurm" else [module]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_program_imports_the_standard_library_and_its_neighbours_only(program: Path) -> None:
     own = ("railgauge", "railgauge.node", *(f"railgauge.{name}" for name in SLURM))
     others = {
         name
         for name in imported(program)
         if name.partition(".")[0] not in sys.stdlib_module_names
-        and not name.startswith("railgauge.node.")
+        and not name.startswith(("railgauge.node.", "railgauge.locating"))
         and name not in own
     }
     assert not others

@@ -62,7 +62,7 @@ def test_a_campaigns_verdict_says_what_its_results_do_not_exclude(tmp_path: Path
     verdict = recorded.decide()
     assert [suspect.confirmed for suspect in verdict.suspects] == [False]
     assert verdict.fewest_good == 2
-    assert "not excluded: a fault that is there a fifth of the time, 64%" in text.plain(verdict)
+    assert "would have been missed with probability 64%" in text.plain(verdict)
 
 
 def test_an_accepted_campaigns_verdict_leaves_nothing_open(tmp_path: Path) -> None:

