@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Iterable, Mapping
 
 from railgauge.locating import End, Evidence, Located, Result, locate
@@ -159,3 +160,55 @@ def test_of_a_large_partition_few_more_pairs_than_those_of_suspects_are_measured
     ends = [End(node) for node in nodes]
     pairs = next_round(evidence, locate(evidence), ends, 1, most_others=MOST_OTHERS)
     assert MOST_OTHERS < len(pairs) <= MOST_OTHERS + 2
+
+
+def test_where_others_are_low_as_often_by_themselves_a_few_partners_confirm_nobody() -> None:
+    chance = random.Random(1)
+    others = in_pairs(names(20)[1:])
+    by_itself = {pair for pair in others if chance.random() < 0.3}
+    met = [("n0", other) for other in names(8)[1:]]
+
+    def with_others(a: str, b: str) -> bool:
+        return a == "n0" or (a, b) in by_itself
+
+    assert named(results([*met, *others], with_n0(*names(8))), one_leaf) == [("node", "n0", True)]
+    noisy = named(results([*met, *others], with_others), one_leaf)
+    assert [name for kind, name, confirmed in noisy if confirmed and kind == "node"] == []
+
+
+def test_a_leaf_with_a_node_that_is_good_with_all_others_is_not_at_fault() -> None:
+    """Seven nodes of eight are slow beyond their leaf."""
+    nodes = names(24)
+
+    def slow(a: str, b: str) -> bool:
+        inside = [int(node[1:]) for node in (a, b) if int(node[1:]) < 8]
+        return len(inside) == 1 and inside[0] < 7
+
+    found = named(results(in_pairs(nodes), slow), lambda node: f"leaf{int(node[1:]) // 8}")
+    assert not any(kind in ("leaf", "uplink") and confirmed for kind, _, confirmed in found)
+
+
+def test_what_is_slower_within_a_leaf_than_pairs_of_two_leaves_is_low() -> None:
+    """Of two such pairs alone none can be told from the other."""
+    between = [(a, b) for a, b in in_pairs(names(8)) if of_four(a) != of_four(b)]
+    evidence = evidence_of(
+        results([*between, ("n0", "n1"), ("n0", "n2")], lambda a, b: of_four(a) == of_four(b)),
+        of_four,
+    )
+    evidence.judge()
+    lows = [evidence.results[number] for number in evidence.lows]
+    assert [low.nodes for low in lows] == [("n0", "n1"), ("n0", "n2")]
+
+
+def test_who_is_worse_than_others_while_all_else_is_quiet_is_no_victim_of_load() -> None:
+    """Alone, pairs reach far more than beside others: what they had there is not enough."""
+    loaded = results(in_pairs(names(20)), with_n0(*names(20)))
+    quiet = [
+        Result(End(a), End(b), value, 200 + k, quiet=True)
+        for k, (a, b, value) in enumerate(
+            [("n0", "n1", 26.0), ("n2", "n0", 26.0), ("n3", "n4", 40)]
+        )
+    ]
+    assert named([*loaded, *quiet], one_leaf) == [("node", "n0", True)]
+    as_good = [result._replace(value=40.0) for result in quiet]
+    assert named([*loaded, *as_good], one_leaf) == [("load", "n0", True)]
