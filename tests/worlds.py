@@ -25,13 +25,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 # ---- the adapter: the only lines that know which locator is judged ----
 
 try:
-    from railgauge.locating import End  # type: ignore
-
     from railgauge import locating as _locating
+    from railgauge.locating import End  # type: ignore
 except ImportError:
     _locating = None
-    from railgauge.verdict import locating as _today
     from railgauge.verdict.locating import End
+
+    from railgauge.verdict import locating as _today
 
 #: (leaf, name of the receiver), or (leaf, name of the sender, name of the receiver) -> spine
 Routes = Mapping[tuple[str, ...], str]

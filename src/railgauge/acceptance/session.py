@@ -136,9 +136,9 @@ def compile_for_nodes() -> None:
     the time that it takes to start, seconds where the CPU is emulated. A checkout that cannot be
     written to stays as it is; nodes with another Python leave bytecode of their own where they can.
     """
-    for room in ("node", "slurm"):
+    for room in ("node", "slurm", "locating"):
         compileall.compile_dir(paths.SOURCE / "railgauge" / room, quiet=2)
-    for module in ("__init__.py", "atomic.py", "errors.py"):
+    for module in ("__init__.py", "atomic.py", "errors.py", "names.py"):
         compileall.compile_file(paths.SOURCE / "railgauge" / module, quiet=2)
 
 

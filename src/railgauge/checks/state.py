@@ -16,10 +16,11 @@ from railgauge.model import inventory
 from railgauge.model.call import Call
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
+from railgauge.names import natural
 from railgauge.node.inventory.compare import shown
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.node.inventory.sheet import Scalar
-from railgauge.node.rdma import natural, rail_ports
+from railgauge.node.rdma import rail_ports
 from railgauge.systems import Rdma
 from railgauge.systems.expected import Expectation, Expected
 from railgauge.tools import Completeness, ParseError, Reading

@@ -25,9 +25,9 @@ from railgauge.errors import (
 )
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory
+from railgauge.names import natural
 from railgauge.node.inventory import take
 from railgauge.node.inventory.kinds import kind
-from railgauge.node.rdma import natural
 
 
 @click.group("inventory")

@@ -25,9 +25,10 @@ from railgauge.locating.evidence import Evidence
 from railgauge.locating.explain import explain
 from railgauge.locating.parts import Part, Path, Paths
 from railgauge.locating.parts import Witness as PairWitness
-from railgauge.locating.results import End, natural
+from railgauge.locating.results import End
 from railgauge.locating.suspects import Located, Measure, Need, Suspect, SuspectKind, Witness
 from railgauge.locating.weigh import Found, how_many, of_groups
+from railgauge.names import natural
 
 #: The most results that are named as evidence, of either kind.
 _MOST_NAMED = 8

@@ -92,7 +92,7 @@ def quiet_pair(evidence: Evidence, located: Located, ends: Sequence[End], left: 
     quiet = [number for number, result in enumerate(evidence.results) if result.quiet]
     guilty = {end for s in located.suspects if s.kind in ("node", "rail") for end in s.ends}
     for suspect in located.suspects:
-        if not suspect.confirmed or suspect.kind not in ("node", "rail"):
+        if not _is_settled(suspect) or suspect.kind not in ("node", "rail"):
             continue
         own = set(suspect.ends)
         lows = [r for n in evidence.lows if not own.isdisjoint((r := evidence.results[n]).ends)]
@@ -120,8 +120,13 @@ def quiet_pair(evidence: Evidence, located: Located, ends: Sequence[End], left: 
 
 
 def is_open(located: Located) -> bool:
-    """Whether a suspect is left that more results may confirm or clear."""
-    return any(not suspect.confirmed for suspect in located.suspects)
+    """Whether a suspect is left that more results under load may confirm or clear."""
+    return not all(map(_is_settled, located.suspects))
+
+
+def _is_settled(suspect: Suspect) -> bool:
+    """Whether it is confirmed, but for what quiet results would show."""
+    return all(measure.need == "quiet" for measure in suspect.confirm)
 
 
 class _Plan:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-
-def natural(name: str) -> tuple[Any, ...]:
-    """Sort key that puts n2 before n10."""
-    parts = re.split("([0-9]+)", name)
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
+from railgauge.names import natural
 
 
 class End(NamedTuple):

@@ -21,7 +21,13 @@ _STARVED, _BY_CHANCE = 1 / 3, 1e-3
 
 def by_counters(evidence: Evidence, leaf: str) -> str:
     """The leaf's uplink with counters that stand out, or the leaf."""
-    return with_errors(evidence, leaf) or _starved(evidence, leaf) or leaf
+    if worst := with_errors(evidence, leaf):
+        return worst
+    leaves = {_leaf(name) for name in evidence.uplink_bytes} - {leaf}
+    if any(_starved(evidence, other) for other in leaves):
+        # Flows do not take uplinks at random: static paths leave some with few.
+        return leaf
+    return _starved(evidence, leaf) or leaf
 
 
 def with_errors(evidence: Evidence, leaf: str) -> str:

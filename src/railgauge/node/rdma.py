@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from railgauge.locating.results import natural as natural
+from railgauge.names import natural
 from railgauge.node.calls import read_sysfs
 
 #: Where tools for the administrator are, which a job's PATH may lack.

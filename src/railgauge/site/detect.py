@@ -15,9 +15,9 @@ from typing import Any
 
 from railgauge import hostlist, paths
 from railgauge.errors import EnvironmentProblem
+from railgauge.names import natural
 from railgauge.node import parts
 from railgauge.node.detect import SCHEMA
-from railgauge.node.rdma import natural
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm.partitions import Cluster, Run
 

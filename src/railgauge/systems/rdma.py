@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from railgauge.node.rdma import natural
+from railgauge.names import natural
 from railgauge.yamlfile import Strict
 
 

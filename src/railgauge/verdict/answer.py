@@ -12,7 +12,7 @@ from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.locating import Suspect, suspected_nodes
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
-from railgauge.node.rdma import natural
+from railgauge.names import natural
 from railgauge.verdict.compare import Case, fingerprints, passed_nodes
 from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds

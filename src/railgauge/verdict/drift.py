@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from railgauge.model.inventory import Inventory, diff
+from railgauge.names import natural
 from railgauge.node.inventory.compare import OF_KNOWLEDGE, Change
 from railgauge.node.inventory.kinds import LASTING
-from railgauge.node.rdma import natural
 
 
 @dataclasses.dataclass(frozen=True)

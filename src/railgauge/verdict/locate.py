@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from railgauge import hostlist, locating
 from railgauge.locating import Located, Result, Routes, Suspect
-from railgauge.locating.results import natural
 from railgauge.locating.suspects import CERTAIN, Measure, Witness
+from railgauge.names import natural
 from railgauge.verdict import own
 from railgauge.verdict.compare import Case, passed_nodes
 from railgauge.verdict.location import campaign

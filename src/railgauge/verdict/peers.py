@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from railgauge.names import natural
 from railgauge.node.inventory.compare import by_value, same, shown
-from railgauge.node.rdma import natural
 from railgauge.verdict.compare import Case
 
 #: How many fields a finding names; the others are counted.

@@ -10,7 +10,7 @@ from railgauge.campaign.inventories import in_campaign
 from railgauge.locating import Suspect
 from railgauge.model import record
 from railgauge.model.inventory import Inventory
-from railgauge.node.rdma import natural
+from railgauge.names import natural
 
 #: Node -> its device -> `leaf1 Ethernet1/3`.
 Ports = Mapping[str, Mapping[str, str]]

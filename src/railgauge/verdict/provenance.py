@@ -15,7 +15,7 @@ from pathlib import PurePath
 
 from railgauge import hostlist
 from railgauge.model.references import Bounded
-from railgauge.node.rdma import natural
+from railgauge.names import natural
 from railgauge.tools.common import version
 from railgauge.verdict.compare import Case, fingerprints
 from railgauge.verdict.ratios import RatioRow

@@ -61,7 +61,7 @@ def test_what_is_not_excluded_is_of_who_was_measured_least(tmp_path: Path) -> No
 def test_values_that_are_too_few_to_compare_are_said(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("a,b,value\nn1,n2,24.5\nn2,n3,9\n")
-    assert "no suspect: 2 values of a condition" in locate(path).stdout
+    assert "no evidence: 2 values of a condition" in locate(path).stdout
 
 
 @pytest.mark.parametrize("rows", ["n1,n2,24.5,1\nn2,n3,9,1\n", "n1,n2,,0\nn2,n3,,0\nn3,n1,,0\n"])
@@ -97,7 +97,14 @@ def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
 
 def test_the_json_has_these_fields_and_no_others() -> None:
     document = json.loads(locate(RETESTED, "--json").stdout)
-    assert list(document) == ["suspects", "missing", "rounds", "accuses_nobody", "unjudged"]
+    assert list(document) == [
+        "suspects",
+        "missing",
+        "rounds",
+        "accuses_nobody",
+        "unjudged",
+        "cleared",
+    ]
     assert document["rounds"] == 7 and document["missing"] == []
     first, second = document["suspects"]
     assert {first["name"], second["name"]} == {"n2", "n4"}

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import paths
+from railgauge.names import natural
 from railgauge.node import path_state, rdma
-from railgauge.node.rdma import Unknown, gid_index, mapped_ipv4, natural, port_facts, rail_ports
+from railgauge.node.rdma import Unknown, gid_index, mapped_ipv4, port_facts, rail_ports
 
 ZERO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 LINK_LOCAL = "fe80:0000:0000:0000:0e42:a1ff:fe00:0001"
@@ -176,7 +177,7 @@ def test_hca_with_two_ports_has_both(root: Path) -> None:
 
 @given(st.lists(st.text()))
 def test_any_names_have_an_order(names: list[str]) -> None:
-    assert sorted(sorted(names, key=rdma.natural)) == sorted(names)
+    assert sorted(sorted(names, key=natural)) == sorted(names)
 
 
 # ---- facts of a port ----

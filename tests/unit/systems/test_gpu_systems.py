@@ -18,8 +18,8 @@ from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry, Reference, References
+from railgauge.names import natural
 from railgauge.node.inventory import nvidia
-from railgauge.node.rdma import natural
 from railgauge.systems import NicScale, Partition, Rdma, expected, nccl, reframe_settings
 from railgauge.systems.nccl import Nccl, Scale, Transport
 from railgauge.tools import nccl_tests

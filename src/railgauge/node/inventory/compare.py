@@ -10,9 +10,9 @@ import json
 from collections.abc import Collection, Hashable, Mapping
 from typing import Literal
 
+from railgauge.names import natural
 from railgauge.node.inventory.kinds import Kind, kind
 from railgauge.node.inventory.sheet import Scalar
-from railgauge.node.rdma import natural
 
 What = Literal["changed", "gone", "new", "became unknown", "now known"]
 

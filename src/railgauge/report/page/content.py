@@ -13,9 +13,9 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.locating import Suspect
 from railgauge.model.record import BrokenRecordError
+from railgauge.names import natural
 from railgauge.node import raw
 from railgauge.node.inventory.compare import by_value, shown
-from railgauge.node.rdma import natural
 from railgauge.report import located, numbers, transfers
 from railgauge.report.numbers import Number
 from railgauge.report.outputs import Outputs

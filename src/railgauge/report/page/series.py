@@ -15,7 +15,7 @@ from railgauge.model import record
 from railgauge.model.measurement import METRICS, Measurement
 from railgauge.model.record import BrokenRecordError
 from railgauge.model.sizes import format_size
-from railgauge.node.rdma import natural
+from railgauge.names import natural
 from railgauge.report import numbers
 from railgauge.report.numbers import Number
 from railgauge.verdict.answer import Verdict

@@ -1,0 +1,13 @@
+"""The order of names; also on nodes: standard library, Python 3.9."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+
+def natural(name: str) -> tuple[Any, ...]:
+    """Sort key that puts mlx5_2 before mlx5_10."""
+    parts = re.split("([0-9]+)", name)
+    # Text and numbers alternate, so that equal places compare.
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
