@@ -252,8 +252,8 @@ MUTANTS = [
     Mutant(
         "a node that passed before its leaf went silent is passing",
         "src/railgauge/locating/suspects.py",
-        'if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")',
-        'if suspect.kind not in ("leaf", "uplink")',
+        "if suspect.accuses_nodes\n        or suspect.kind not in",
+        "if suspect.kind not in",
         "tests/unit/verdict/test_silent_leaves.py -k passed_before",
     ),
     Mutant(
@@ -2764,7 +2764,7 @@ MUTANTS = [
     Mutant(
         "two low partners of a few nodes confirm a node",
         "src/railgauge/locating/judge.py",
-        "elif not counted and self._chance(one, sound) >= self._most_chance(sound, low):",
+        "elif not counted and self._chance(one, sound) >= self._most_chance(one, sound, low):",
         "elif False:",
         "tests/unit/locating/test_protections.py -k may_be_chance",
     ),
@@ -2897,8 +2897,8 @@ MUTANTS = [
     Mutant(
         "who is in a suspect pair is passing",
         "src/railgauge/locating/suspects.py",
-        'if suspect.accuses_nodes or suspect.kind not in ("leaf", "uplink")',
-        "if suspect.accuses_nodes",
+        'or suspect.kind not in ("leaf", "uplink")\n',
+        "or False\n",
         "tests/unit/locating/test_scenarios.py -k only_confirmed_nodes",
     ),
     Mutant(
@@ -3437,15 +3437,15 @@ MUTANTS = [
     Mutant(
         "of four nodes one is confirmed by two others",
         "src/railgauge/locating/judge.py",
-        "if nodes <= _FEW_NODES and all_low and not self.paths.open:",
-        "if nodes <= _FEW_NODES and not self.paths.open:",
+        "return _ALL_OF_FEW if len(low) == nodes - 1 else _MOST_OF_FEW",
+        "return _ALL_OF_FEW",
         "tests/unit/locating/test_protections.py -k all_three_others",
     ),
     Mutant(
         "a leaf is accused beside a node of it that is good",
         "src/railgauge/locating/fabric.py",
-        "return one.share <= _PARTLY or not any(",
-        "return True or not any(",
+        "    return not any(\n        not low and (1 - one.share)",
+        "    return True or not any(\n        not low and (1 - one.share)",
         "tests/unit/locating/test_protections.py -k good_with_all_others",
     ),
     Mutant(

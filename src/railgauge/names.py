@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
 
+@functools.lru_cache(maxsize=65_536)
 def natural(name: str) -> tuple[Any, ...]:
     """Sort key that puts mlx5_2 before mlx5_10."""
     parts = re.split("([0-9]+)", name)

@@ -6,7 +6,6 @@ Files and their meaning: Linux, Documentation/ABI/stable/sysfs-class-infiniband.
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import resource
@@ -95,7 +94,6 @@ def int_of(path: Path) -> int:
         raise Unknown(f"{path}: found {text!r}, expected a whole number") from None
 
 
-@functools.lru_cache(maxsize=65_536)
 def listed(folder: Path) -> list[str]:
     """The entries of a folder as they come; none where there is no such folder."""
     try:

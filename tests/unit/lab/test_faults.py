@@ -266,7 +266,7 @@ def test_the_nodes_of_a_leaf_that_slurm_set_down_are_pinged_again(on_leaves: Str
 def test_unknown_fault_is_refused_with_those_that_are_known(struck: Struck) -> None:
     message = struck.refused("lose", "n5", 1.0)
     assert message.startswith(
-        "fault 'lose' is unknown; one of rate, send-rate, uplink-rate, uplink-send-rate, mtu, delay, "
+        "fault 'lose' is unknown; one of rate, send-rate, uplink-rate, uplink-send-rate, mtu, "
     )
 
 
