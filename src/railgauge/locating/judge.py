@@ -4,8 +4,8 @@ A node or rail is confirmed when
 
 1. it is low with two partners or more that are good with others, and with most of such partners;
 2. so many low partners are unlikely for any healthy one by what the campaign's other pairs are;
-3. no static path of the fabric explains it: it is low with a partner of its own leaf, or as sender
-   with partners to which others of its leaf send well;
+3. no static path of the fabric explains it: it is low with a partner of its own leaf; or as sender
+   with two, or as sender and as receiver, while others of its leaf send well to other leaves;
 4. it was so in two rounds;
 5. it was not good each time that all else was quiet.
 
@@ -294,7 +294,10 @@ class _Judge:
         leaves = {leaf_of.get(end) for of_node in self.evidence.ends.values() for end in of_node}
         if len(leaves) < 2 or self._low_at_home(one, low, witnesses):
             return ""
-        if directed and len(sent) > 1 and self._leaf_sends_well(one, leaf):
+        # A path to one end is not one from it: both would have to be bad.
+        received = {path[0].node for path in one.lows if path[1] in one.ends}
+        enough = len(sent) > 1 or len(sent | received) > len(sent) > 0
+        if directed and enough and self._leaf_sends_well(one, leaf):
             return ""
         return "a partner on its own leaf"
 
