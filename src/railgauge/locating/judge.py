@@ -15,6 +15,7 @@ part of the fabric is confirmed by 2 and 4, where its ends are good elsewhere.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -129,12 +130,13 @@ class _Judge:
         numbers = self.events[end]
         if len({self.evidence.results[n].round for n in numbers}) < 2 and len(numbers) < 2:
             return False
-        if not hasattr(self, "_event_counts"):
-            uses = Counter(end for result in self.evidence.results for end in result.ends)
-            self._event_counts = uses, sum(map(len, self.events.values())), sum(uses.values())
-        uses, moved, total = self._event_counts
-        others = Count(moved - len(numbers), total - uses[end])
+        uses, moved = self._uses, sum(map(len, self.events.values()))
+        others = Count(moved - len(numbers), sum(uses.values()) - uses[end])
         return chance.of_as_many(len(numbers), [(others, uses[end])]) * len(uses) < FALSE_ACCUSATION
+
+    @functools.cached_property
+    def _uses(self) -> Counter[End]:
+        return Counter(end for result in self.evidence.results for end in result.ends)
 
     # ---- the answer ----
 
@@ -327,13 +329,6 @@ class _Judge:
                 good.add(a.node)
         return len(good) > 1
 
-    def _is_clean(self, end: End, without: str) -> bool:
-        """Whether an end is good with another node than this, and not accused itself."""
-        if end in self.accused_ends:
-            return False
-        known = self.paths.good_with.get(end)
-        return known is None or any(node != without for node in known)
-
     def _measure(self, one: _Accused, why: str, need: Need = "partner") -> Measure:
         met = {node for path in one.lows for node in (path[0].node, path[1].node)}
         leaf = self.paths.leaf_of.get(one.ends[0]) if need == "home" else None
@@ -393,16 +388,16 @@ class _Judge:
             losses.append(expected / result.value)
         return min(losses) > self._noise
 
-    @property
+    @functools.cached_property
     def _noise(self) -> float:
-        if not hasattr(self, "_most_noise"):
-            evidence = self.evidence
-            above = sorted(
-                (r.value / e for r, e in zip(evidence.results, evidence.expected) if r.value and e),
-                reverse=True,
-            )
-            self._most_noise = above[2] ** 1.25 if len(above) >= 100 else 1.0
-        return self._most_noise
+        """How many times their centre the third highest result is, and a quarter more of that."""
+        evidence = self.evidence
+        shares = [
+            result.value / centre
+            for result, centre in zip(evidence.results, evidence.expected)
+            if result.value and centre
+        ]
+        return sorted(shares)[-3] ** 1.25 if len(shares) >= 100 else 1.0
 
     def _to_confirm_pair(
         self, nodes: tuple[str, str], ends: Sequence[End], lows: Sequence[Path], numbers: list[int]

@@ -105,8 +105,9 @@ class Suspect:
         if self.kind == "uplink":
             return self._of_uplink()
         if self.kind == "pair":
-            clears = any(witness.says == "clears" for witness in self.evidence)
-            return "slow with each other" + (", good with others" if clears else "")
+            shown = {n for w in self.evidence if w.says == "clears" for n in (w.a, w.b)}
+            both = {name.partition(":")[0] for name in shown}.issuperset(self.nodes)
+            return "slow with each other" + (", both good with others" if both else "")
         slow = f"slow with {self._partners()}"
         if not self.low_with:
             return "its error counters grow"
