@@ -36,7 +36,15 @@ from railgauge.model import record
 from railgauge.model.record import Record, Standing, write_standings
 from railgauge.node import raw
 from railgauge.tools import iperf2, nccl_tests
-from tests import bench_compare, bench_page, bench_suspects, bench_sweep, bench_worlds, worlds
+from tests import (
+    bench_asked,
+    bench_compare,
+    bench_page,
+    bench_suspects,
+    bench_sweep,
+    bench_worlds,
+    worlds,
+)
 from tests.unit.tools import nccl_outputs
 
 AREA = paths.HOME / "results" / "bench"
@@ -419,7 +427,8 @@ def place() -> None:
 def locate() -> None:
     """Rounds, false accusations and CPU seconds until faults are named, in simulated campaigns."""
     bench_worlds.table([*worlds.WORLDS], count=20, base=0, all_kinds=False, limit=60)
-    bench_worlds.of_mixture(200, base=0, all_kinds=False, limit=60)
+    bench_worlds.of_mixture(1000, base=0, all_kinds=False, limit=60)
+    bench_asked.figures()
     bench_worlds.beside(20, base=0)
 
 

@@ -119,17 +119,14 @@ def share(values: list[int], most: int) -> str:
     return f"{sum(value <= most for value in values) / len(values):.1%}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--campaigns", type=int, default=200)
-    parser.add_argument("--seed-base", type=int, default=0)
-    asked = parser.parse_args()
-    seeds = range(asked.seed_base, asked.seed_base + asked.campaigns)
-    for nodes, at_leaf, spines, count in ((64, 16, 8, len(seeds)), (512, 32, 16, len(seeds) // 4)):
-        found = [uplink(seed, nodes, at_leaf, spines, 8) for seed in seeds[:count]]
+def figures(count: int = 200, base: int = 0) -> None:
+    """Print a line for each figure."""
+    seeds = range(base, base + count)
+    for nodes, at_leaf, spines, most in ((64, 16, 8, len(seeds)), (512, 32, 16, len(seeds) // 4)):
+        found = [uplink(seed, nodes, at_leaf, spines, 8) for seed in seeds[:most]]
         named, confirmed = map(list, zip(*found, strict=True))
         print(
-            f"one slow direction of one uplink, {nodes} nodes, destination routes, n = {count}: "
+            f"one slow direction of one uplink, {nodes} nodes, destination routes, n = {most}: "
             f"named by round 4 / 6: {share(named, 4)} / {share(named, 6)}; "
             f"confirmed by round 6 / 8: {share(confirmed, 6)} / {share(confirmed, 8)}",
             flush=True,
@@ -152,6 +149,14 @@ def main() -> None:
         )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory {peak:.0f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--campaigns", type=int, default=200)
+    parser.add_argument("--seed-base", type=int, default=0)
+    asked = parser.parse_args()
+    figures(asked.campaigns, asked.seed_base)
 
 
 if __name__ == "__main__":

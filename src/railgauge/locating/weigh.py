@@ -15,7 +15,7 @@ from railgauge.locating.parts import Part, Path, Paths, Witness
 _MOSTLY_GOOD = math.log(1000)
 
 #: A part is named where it gains more.
-LEAST_GAIN = 1.0
+LEAST_GAIN = 2.0
 
 
 class Found(NamedTuple):
