@@ -143,7 +143,7 @@ class _Judge:
     def located(self) -> Located:
         evidence = self.evidence
         suspects = [*self._of_fabric(), *map(self._of_node, self.accused), *self._pairs()]
-        suspects.sort(key=lambda s: (not s.confirmed, -s.score, natural(s.name)))
+        suspects.sort(key=lambda s: (not s.confirmed, s.kind == "pair", -s.score, natural(s.name)))
         ends = {end for suspect in suspects for end in suspect.ends}
         goods: Counter[End] = Counter()
         for number, result in enumerate(evidence.results):

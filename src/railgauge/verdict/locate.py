@@ -274,4 +274,5 @@ def _merged(suspects: Sequence[Suspect]) -> list[Suspect]:
 
 def _certainty(suspect: Suspect) -> tuple[object, ...]:
     by_score = 0.0 if suspect.own_reason else -suspect.score
-    return not suspect.confirmed, not suspect.own_reason, by_score, natural(suspect.name)
+    of_pair = suspect.kind == "pair" and not suspect.own_reason
+    return not suspect.confirmed, not suspect.own_reason, of_pair, by_score, natural(suspect.name)
