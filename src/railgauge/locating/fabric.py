@@ -254,7 +254,8 @@ def _fault(paths: Paths, found: Sequence[Found]) -> Fault:
         # Where nothing was measured within the leaf, only counters can tell it from its uplinks.
         name = uplinks.by_counters(paths.evidence, part.name)
         is_leaf &= name == part.name
-    if not is_leaf and not part.spine and len(far) < 2 and len(set(paths.leaf_of.values())) > 1:
+    if not is_leaf and len(far) < 2 and len(set(paths.leaf_of.values())) > 1:
+        # The links at the other leaf explain it as well.
         if not direction:
             name = "-".join(sorted((part.name, *far), key=natural))
         needs = needs or (Measure(name, "a third leaf", "data is slow with one alone", "paths"),)
