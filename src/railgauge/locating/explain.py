@@ -11,9 +11,10 @@ de Kleer, B. Williams: Diagnosing Multiple Faults, 1987).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from railgauge.locating import fabric
-from railgauge.locating.parts import Paths
+from railgauge.locating.parts import Part, Paths
 from railgauge.locating.results import End
 from railgauge.locating.weigh import LEAST_GAIN, Found, weigh
 
@@ -27,18 +28,17 @@ _EQUAL, _BOTH_WAYS = 0.1, 2.0
 def explain(paths: Paths) -> list[Found]:
     """The parts that explain the low paths, those that gain most first."""
     found: list[Found] = []
-    while weighed := [
-        one
-        for part in paths.candidates()
-        if (one := weigh(paths, part)) is not None
-        if (part.of_node or one.gain > LEAST_GAIN) and _may_be(paths, one)
-    ]:
+    #: part of the fabric -> what it explains, as long as no other one explains some of that
+    known: dict[Part, Found | None] = {}
+    while weighed := list(_weighed(paths, known)):
         degrees = Counter(end for path in paths.open for end in path)
         weighed = [_at_least(one, _only_partners(one, degrees)) for one in weighed]
         most = max(one.gain for one in weighed)
         if most <= LEAST_GAIN:
             break
         ties = [one for one in weighed if one.gain > most - _EQUAL]
+        if not any(one.part.of_node for one in ties):
+            ties = _together(ties[0], weighed) or ties
         nodes = {one.part.node for one in ties} - {""}
         # Where a node is low both ways, each way alone has others to be compared with, too.
         ties += [
@@ -56,7 +56,36 @@ def explain(paths: Paths) -> list[Found]:
             if one.part.of_node == best.part.of_node:
                 found.append(one)
                 paths.explain(one.part, one.lows, one.gain)
+                lows = set(one.lows)
+                known = {p: f for p, f in known.items() if f is None or lows.isdisjoint(f.lows)}
     return found
+
+
+def _weighed(paths: Paths, known: dict[Part, Found | None]) -> Iterator[Found]:
+    """All parts that may be at fault by what is still open; `known` keeps those of the fabric."""
+    for part in paths.candidates():
+        if part.of_node:
+            one = weigh(paths, part)
+        elif part in known:
+            one = known[part]
+        else:
+            one = known[part] = weigh(paths, part)
+        if one is not None and (part.of_node or one.gain > LEAST_GAIN) and _may_be(paths, one):
+            yield one
+
+
+def _together(best: Found, weighed: Iterable[Found]) -> list[Found]:
+    """The node or rail that gains most of those that explain the low paths of a part of the fabric
+    better together than that part does; none where they do not.
+    """
+    left, total, first = set(best.lows), 0.0, None
+    for one in sorted(weighed, key=lambda one: -one.gain):
+        shared = left.intersection(one.lows) if one.part.of_node and one.gain > 0 else ()
+        if len(shared) > 1:
+            first = first or one
+            total += one.gain * len(shared) / len(one.lows)
+            left.difference_update(shared)
+    return [first] if first is not None and total > best.gain else []
 
 
 def _at_least(one: Found, only_partners: int) -> Found:

@@ -339,19 +339,23 @@ class _Judge:
         own where possible.
         """
         excluded = {end.node, *without}
-        low = {other for path in self.paths.low_results for other in path}
         own = leaf or self.paths.leaf_of.get(end)
-        clean = [
-            other
-            for node, ends in self.evidence.ends.items()
-            if node not in excluded
-            for other in ends
-            if other.rail == end.rail and other not in low and other in self.evidence.good_ends
-        ]
+        clean = [other for other in self._never_low.get(end.rail, ()) if other.node not in excluded]
         at_home = [other for other in clean if self.paths.leaf_of.get(other) == own]
         if at_home or (clean and leaf is None):
             return (at_home or clean)[0].name
         return _ONE_GOOD
+
+    @functools.cached_property
+    def _never_low(self) -> dict[str | None, list[End]]:
+        """Rail -> its ends that are good and were never low."""
+        low = {other for path in self.paths.low_results for other in path}
+        found: dict[str | None, list[End]] = {}
+        for ends in self.evidence.ends.values():
+            for end in ends:
+                if end not in low and end in self.evidence.good_ends:
+                    found.setdefault(end.rail, []).append(end)
+        return found
 
     # ---- pairs ----
 

@@ -21,6 +21,9 @@ Path = tuple[End, End]
 #: So many low paths, or two, are on a part of the fabric that may be at fault.
 _LEAST_LOW = {"plane": 6, "leaf": 3, "uplinks": 3, "link": 3}
 
+#: Of so many leaves one at fault has more than twice the low paths of a usual one.
+_MANY_LEAVES = 16
+
 #: What a node or rail explains that gained less may be low by itself.
 _LITTLE = 5.0
 
@@ -126,13 +129,20 @@ class Paths:
         evidence, leaf_of = self.evidence, self.leaf_of
         ends = {end for path in self.low_results for end in path}
         nodes = {end.node for end in ends}
-        leaves = {leaf for end in ends if (leaf := leaf_of.get(end)) is not None}
         uses: dict[Part, int] = {}
         for path in self.open:
             for part in self.fabric_parts(path):
                 uses[part] = uses.get(part, 0) + 1
-        wanted = {part for part, count in uses.items() if count >= _LEAST_LOW.get(part.kind, 2)}
+        known_leaves = len(set(leaf_of.values()))
+        usual = 4 * len(self.open) / known_leaves if known_leaves >= _MANY_LEAVES else 0.0
+        wanted = {
+            part
+            for part, count in uses.items()
+            if count >= _LEAST_LOW.get(part.kind, 2)
+            if count > usual or part.kind not in ("leaf", "uplinks") or part.rail is not None
+        }
         planes = any(part.kind == "plane" for part in wanted)
+        leaves = {part.name for part in wanted}
         #: part of the fabric -> two nodes -> the paths between them on it
         self.on_part: dict[Part, dict[tuple[str, str], list[Path]]] = {p: {} for p in wanted}
         #: node with a low path -> partner -> the paths that it sends on, and receives on
