@@ -397,6 +397,13 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k bandwidth_of_0",
     ),
     Mutant(
+        "a warning may say that perftest died",
+        "src/railgauge/tools/perftest/text.py",
+        " and not _died(message)",
+        "",
+        "tests/unit/tools/test_perftest.py -k messages_of_failure",
+    ),
+    Mutant(
         "a bandwidth that rounds to 0 stays one",
         "src/railgauge/tools/perftest/text.py",
         "average.value or rate.value * factor",

@@ -65,10 +65,15 @@ _NO_STDEV = ("nan", "-nan")
 _SLACK = 1e-3
 
 # Harmless, although they read like an error; and the comments and prompts around a kept output.
+# https://github.com/linux-rdma/perftest, src, 25.07 to 26.07: perftest goes on after each of them.
 _NOISE = re.compile(
-    r"libibverbs: Warning:|# |Perftest doesn't supports CUDA tests with inline messages: inline|"
-    r"new post send flow is not supported, falling back"
+    r"# |Perftest doesn't supports .{1,40} tests with inline messages: inline|"
+    r"new post send flow is not supported, falling back|"
+    r"\[HOST_MEMORY\] .{1,20} pages not available, trying next"
 )
+# Whatever else it says, a warning is none of an end.
+_WARNING = re.compile(r"(?:libibverbs: )?warning:", re.IGNORECASE)
+_died = searched(re.compile(DIED, re.IGNORECASE))
 # perftest has some 500 messages of failure without a common form; a shell, slurm, the kernel's
 # provider library or the loader may report for it.
 _FAILURE = re.compile(
@@ -88,6 +93,12 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _failure = searched(_FAILURE)
+
+
+def _harmless(message: str) -> bool:
+    """Whether a line with words of failure is none of a failure."""
+    warns = _WARNING.match(message) is not None and not _died(message)
+    return warns or bool(_NOISE.match(message) or NOTICE.match(message))
 
 
 class _Column(NamedTuple):
@@ -110,8 +121,7 @@ def parse(text: str) -> Output:
     # An error explains missing rows, so it is reported first, wherever it stands.
     for number, line in lines:
         message, _ = plain(line.removeprefix(STDERR))
-        harmless = _NOISE.match(message) or NOTICE.match(message)
-        if _failure(message) and not harmless:
+        if _failure(message) and not _harmless(message):
             raise ParseError(number, quote(message), "no error message")
     reader = _Reader()
     for number, line in lines:
