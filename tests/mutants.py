@@ -805,6 +805,13 @@ MUTANTS = [
         "tests/unit/tools/test_wdt.py -k did_not_throw_away",
     ),
     Mutant(
+        "the runs of an iperf2 server that was left running add up",
+        "src/railgauge/tools/iperf2/text.py",
+        "        require_one_run(self.connections, _totals(groups))\n",
+        "",
+        "tests/unit/tools/test_iperf2.py -k several_runs",
+    ),
+    Mutant(
         "an iperf2 run may go any way",
         "src/railgauge/tools/iperf2/judge.py",
         "            if ways_of_side != requested:\n",
