@@ -1835,6 +1835,13 @@ MUTANTS = [
         "tests/unit/verdict/location/test_sources.py -k started_alone",
     ),
     Mutant(
+        "ranks of several groups accuse their nodes",
+        "src/railgauge/verdict/location/logs.py",
+        "if len({device.group for device in _devices(text)}) > 1:",
+        "if False:",
+        "tests/unit/verdict/location/test_sources.py -k groups",
+    ),
+    Mutant(
         "ranks that each started alone have run a test",
         "src/railgauge/tools/nccl_tests/judge.py",
         "    for started_alone in filter(None, map(why_alone, outputs.values())):\n",

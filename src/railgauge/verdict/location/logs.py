@@ -95,6 +95,8 @@ def _why_no_pair(text: str) -> str:
     """Why an output of two hosts says nothing of what is between them: it was started in another
     way.
     """
+    if len({device.group for device in _devices(text)}) > 1:
+        return "several groups of ranks (NCCL_TESTS_SPLIT), expected one"
     return why_alone(text)
 
 

@@ -361,6 +361,15 @@ def test_ranks_that_each_started_alone_are_missing_and_accuse_nobody() -> None:
     assert locate(evidence).suspects == ()
 
 
+def test_an_output_of_several_groups_is_missing_and_accuses_nobody() -> None:
+    texts = folder()
+    texts["n2-n3.log"] = re.sub(r"(Rank +[1357] Group +)0", r"\g<1>1", texts["n2-n3.log"])
+    evidence = read_logs(texts)
+    [missing] = evidence.missing
+    assert missing.place == "n2-n3.log" and "NCCL_TESTS_SPLIT" in missing.why
+    assert locate(evidence).suspects == ()
+
+
 # ---- what switches counted ----
 
 
