@@ -397,6 +397,13 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k bandwidth_of_0",
     ),
     Mutant(
+        "a perftest run may be of any connection type",
+        "src/railgauge/tools/perftest/judge.py",
+        '("connection type", output.connection_type, options.connection_type)',
+        '("connection type", options.connection_type, options.connection_type)',
+        "tests/unit/tools/test_perftest.py -k connection_type",
+    ),
+    Mutant(
         "a warning may say that perftest died",
         "src/railgauge/tools/perftest/text.py",
         " and not _died(message)",

@@ -276,6 +276,9 @@ def test_a_sweep_has_the_sizes_of_perftest() -> None:
         ({"queue_pairs": None}, "queue_pairs"),
         ({"traffic_class": 256}, "traffic_class"),
         ({"pkey_index": -1}, "pkey_index"),
+        ({"connection_type": "rc"}, "connection_type"),
+        ({"connection_type": "UD"}, "UD with send only"),
+        ({"connection_type": "SRD", "rdma_cm": True}, "no SRD with rdma_cm"),
     ],
 )
 def test_options_that_cannot_be_run_are_rejected(wrong: dict[str, Any], words: str) -> None:
@@ -347,6 +350,41 @@ def test_a_port_whose_link_layer_is_not_told_is_not_called_infiniband() -> None:
     text = edited(recorded("connection-manager"), "Link type       : Ethernet", "Link type : IB")
     text = re.sub(r" GID(?: index)? .*\n| GID: .*\n", "", text)
     assert {m.transport for m in perftest.read(text).measurements} == {"rdma"}
+
+
+def test_srd_is_a_transport_of_its_own() -> None:
+    text = printed(RUNS["send"], "client").replace("type : RC", "type : SRD")
+    text = text.replace("type : IB", "type : Unknown").replace(
+        ": Ethernet\n GID", ": Unknown\n GID"
+    )
+    assert {m.transport for m in perftest.read(text).measurements} == {"efa"}
+
+
+def test_raw_ethernet_is_no_roce() -> None:
+    text = printed(RUNS["send-lat"], "client").replace("type : RC", "type : RawEth")
+    text = re.sub(r" (?:local|remote) address.*\n| GID: .*\n", "", text)
+    assert {m.transport for m in perftest.read(text).measurements} == {"ethernet"}
+
+
+@pytest.mark.parametrize("connection", ["UC", "UD", "XRC", "DC"])
+def test_a_run_of_another_connection_type_is_proved_where_it_was_asked_for(connection: str) -> None:
+    client, server = (
+        printed(RUNS["send"], side, "IB").replace("type : RC", f"type : {connection}")
+        for side in ("client", "server")
+    )
+    asked = dataclasses.replace(RUNS["send"], connection_type=connection)
+    reading = perftest.read(client, server=server, calls=calls(), options=asked)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    refused = perftest.read(client, server=server, calls=calls(), options=RUNS["send"])
+    assert f"connection type {connection}, expected RC" in refused.reason
+
+
+def test_by_hand_the_connection_type_is_as_the_output_states_it() -> None:
+    text = printed(RUNS["write"], "client").replace("type : RC", "type : DC")
+    words = ["size_bytes=65536", "iterations=5000"]
+    assert perftest.BY_HAND.requested(text, words).connection_type == "DC"
+    named = perftest.BY_HAND.requested(text, [*words, "connection_type=RC"])
+    assert "connection type DC, expected RC" in perftest.read(text, options=named).reason
 
 
 # ---- parse ----
@@ -916,7 +954,7 @@ def test_the_same_text_for_both_sides_is_refused() -> None:
 
 def test_an_unknown_link_type_is_refused() -> None:
     text = edited(printed(RUNS["write"], "client"), "type       : Ethernet", "type : Unknown")
-    assert "expected InfiniBand, RoCE or iWARP" in perftest.read(text).reason
+    assert "expected InfiniBand, RoCE, iWARP or EFA" in perftest.read(text).reason
 
 
 def test_a_server_that_failed_refuses_although_everything_exited_0() -> None:
