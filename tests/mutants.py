@@ -404,6 +404,13 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k connection_type",
     ),
     Mutant(
+        "one way of --report-both may be missing",
+        "src/railgauge/tools/perftest/text.py",
+        "        self._require_parts()\n",
+        "",
+        "tests/unit/tools/test_perftest.py -k ways_that_are_not_both",
+    ),
+    Mutant(
         "a warning may say that perftest died",
         "src/railgauge/tools/perftest/text.py",
         " and not _died(message)",

@@ -418,6 +418,35 @@ def test_a_peak_of_0_is_not_measured() -> None:
     assert row.peak_gbits_s is None
 
 
+def reported_both() -> str:
+    """With --report-both: below the table of both ways one of each."""
+    text = printed(RUNS["both"], "client")
+    header, row = rows(RUNS["both"], "client")
+    each = row.replace("185.00", "92.50").replace("186.85", "93.42").replace("0.352859", "0.176430")
+    ways = [f"\n {side} results: \n{RULE}\n{header}\n{each}\n" for side in ("Local", "Remote")]
+    return f"{text}{RULE.join(ways)}{RULE}\n"
+
+
+def test_the_result_of_report_both_is_that_of_both_ways() -> None:
+    whole = perftest.parse(printed(RUNS["both"], "client"))
+    assert perftest.parse(reported_both()) == whole
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("92.50 ", "82.50 "), (" Remote results", " results"), (" Remote results", " Local results")],
+)
+def test_ways_that_are_not_both_are_refused(old: str, new: str) -> None:
+    with pytest.raises(ParseError):
+        perftest.parse(edited(reported_both(), old, new))
+
+
+def test_a_text_of_report_both_that_is_cut_below_its_first_table_is_refused() -> None:
+    text = reported_both().rstrip()
+    for place in range(text.index(" Local results: ") + len(" Local results:"), len(text)):
+        assert not perftest.read(text[:place]).ok, text[:place][-80:]
+
+
 def test_a_latency_over_a_duration_is_an_average() -> None:
     (row,) = perftest.parse(printed(RUNS["send-lat"], "client")).rows
     assert row == perftest.Latency(64, 1700000, 1.47, transactions_per_s=340136.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -60,6 +61,11 @@ _LAT_DURATION_COLUMNS = {"size", "iterations", "avg", "tps"}
 
 #: What perftest prints where rounding made its variance negative; nothing is judged by it.
 _NO_STDEV = ("nan", "-nan")
+
+#: What --report-both prints above the table of each way, in its order.
+_PARTS = ["Local results:", "Remote results:"]
+# The sum of two rounded numbers, of which small ones have six digits.
+_WAYS, _WAYS_GBITS_S = 0.01, 0.015
 
 # Beyond the rounding of the digits: perftest truncates cycles to whole numbers.
 _SLACK = 1e-3
@@ -145,6 +151,8 @@ class _Reader:
         # A table is open from its header to its rule; a histogram (-H) from its title to the
         # header that comes again below it.
         self.place: Literal["head", "table", "histogram", "closed"] = "head"
+        #: of --report-both: the table of each way, below that of both
+        self.parts: list[_Reader] = []
         self.ruled = False
         #: what a launcher put before the name of the test
         self.tag = ""
@@ -155,6 +163,10 @@ class _Reader:
             self.tag = tag
         elif self.banner is None:
             return
+        elif line in _PARTS:
+            self._take_part(number, line)
+        elif self.parts:
+            self.parts[-1].take(number, line, tag)
         elif line.startswith("#bytes"):
             self._take_header(number, line)
         elif self.place == "head":
@@ -201,6 +213,31 @@ class _Reader:
         if self.columns not in ([], columns):
             raise ParseError(number, quote(line), "the columns of the first header")
         self.columns, self.place = columns, "table"
+
+    def _take_part(self, number: int, line: str) -> None:
+        assert self.banner is not None, "parts come after the banner"
+        expected = _PARTS[len(self.parts) : len(self.parts) + 1]
+        if self.place != "closed" or not self.banner["both"] or [line] != expected:
+            raise ParseError(number, quote(line), "it once, below the table of both ways")
+        part = _Reader()
+        part.banner, part.tag = self.banner, self.tag
+        self.parts.append(part)
+
+    def _require_parts(self) -> None:
+        """Of --report-both: both ways are there, and what they moved is what both together did."""
+        if not self.parts:
+            return
+        ways = [part.rows for part in self.parts if part.place == "closed"]
+        if len(ways) != len(_PARTS):
+            raise ParseError(0, "one way of --report-both", "a whole table of each way")
+        for rows in itertools.zip_longest(self.rows, *ways):
+            rates = [row.bandwidth_gbits_s for row in rows if isinstance(row, Bandwidth)]
+            if len({row and row.size_bytes for row in rows}) > 1 or len(rates) < len(rows):
+                raise ParseError(0, "ways of other sizes than both together", "the same sizes")
+            both, added = rates[0], sum(rates[1:])
+            if abs(added - both) > _WAYS_GBITS_S + _WAYS * both:
+                found = f"{added:.6g} Gb/s of both ways added up"
+                raise ParseError(0, found, f"the {both:.6g} of the first table")
 
     def _take_table(self, number: int, line: str, tag: str) -> None:
         if _RULE.fullmatch(line):
@@ -266,6 +303,7 @@ class _Reader:
         operation = operations[self.banner["verb"]]
         test: Test = "bw" if self.banner["test"] == "BW" else "lat"
         self._require_table(operation, test)
+        self._require_parts()
         # A sweep has all sizes; datagrams, and EFA's, end at what one of them may be.
         largest = self.rows[-1].size_bytes if len(self.rows) > 1 else SWEEP_SIZES[-1]
         if largest != SWEEP_SIZES[-1] and self._stated("Connection type") in ("RC", "UC"):
