@@ -411,6 +411,13 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k ways_that_are_not_both",
     ),
     Mutant(
+        "ranks that are ahead of others are late",
+        "src/railgauge/tools/nccl_log/ras.py",
+        "for rank in self.ranks if _launched(rank.what) < most}",
+        "for rank in self.ranks}",
+        "tests/unit/tools/test_gpu_runs.py -k launched_more",
+    ),
+    Mutant(
         "a warning may say that perftest died",
         "src/railgauge/tools/perftest/text.py",
         " and not _died(message)",
