@@ -411,6 +411,13 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k ways_that_are_not_both",
     ),
     Mutant(
+        "an event of iperf3 may be there twice",
+        "src/railgauge/tools/iperf3.py",
+        'if name in ("start", "end") and name in run:',
+        "if False:",
+        "tests/unit/tools/test_iperf3.py -k has_one_twice",
+    ),
+    Mutant(
         "ranks that are ahead of others are late",
         "src/railgauge/tools/nccl_log/ras.py",
         "for rank in self.ranks if _launched(rank.what) < most}",
