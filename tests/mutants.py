@@ -425,6 +425,13 @@ MUTANTS = [
         "tests/unit/tools/test_gpu_runs.py -k launched_more",
     ),
     Mutant(
+        "samples of perftest are the run that was asked for",
+        "src/railgauge/tools/perftest/judge.py",
+        "    if output.sampled:\n        complaints",
+        "    if False:\n        complaints",
+        "tests/unit/tools/test_perftest.py -k never_the_run",
+    ),
+    Mutant(
         "a warning may say that perftest died",
         "src/railgauge/tools/perftest/text.py",
         " and not _died(message)",

@@ -447,6 +447,60 @@ def test_a_text_of_report_both_that_is_cut_below_its_first_table_is_refused() ->
         assert not perftest.read(text[:place]).ok, text[:place][-80:]
 
 
+SAMPLES = """ 65536      953674           0.00               100.00  \t\t     0.190735
+ 65536      951767           0.00               99.80  \t\t     0.190353
+ 65536      953197           0.00               99.95  \t\t     0.190639
+"""
+
+
+def sampled() -> str:
+    """With --run_infinitely, which ends when somebody ends it."""
+    head = printed(RUNS["write"], "client").partition(BW_HEADER)[0]
+    return f"{head}{BW_HEADER}\n{SAMPLES}"
+
+
+def test_rows_without_an_end_are_samples_of_one_size() -> None:
+    reading = perftest.read(sampled())
+    values = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert (reading.ok, reading.completeness, values) == (True, UNKNOWN, [100.00, 99.80, 99.95])
+
+
+def test_samples_are_never_the_run_that_was_asked_for() -> None:
+    """One of the two sides may have measured to its end."""
+    for options in (None, dataclasses.replace(RUNS["send"], operation="write")):
+        server = printed(RUNS["write"], "server")
+        reading = perftest.read(sampled(), server=server, calls=calls(), options=options)
+        assert reading.completeness is not PROVED
+    assert "samples without an end" in perftest.read(sampled(), options=options).reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (SAMPLES, f"{SAMPLES}{RULE}\n"),
+        ("951767           0.00", "951767           99.90"),
+        (SAMPLES, SAMPLES.rstrip()),
+        (SAMPLES, SAMPLES[: SAMPLES.index("\n") + 1]),
+    ],
+)
+def test_rows_that_are_no_samples_need_an_end(old: str, new: str) -> None:
+    with pytest.raises(ParseError):
+        perftest.parse(edited(sampled(), old, new))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "Failed status 12: Transport retry counter exceeded",
+        "Failed status-transport retry counter exceeded (12): wr_id 0 syndrom 0x81",
+    ],
+)
+def test_the_cause_of_a_failed_completion_is_told(status: str) -> None:
+    text = f"{sampled()} Completion with error at client\n {status}\n wr_id 0 syndrome 0x81\n"
+    with pytest.raises(ParseError, match=re.escape(status)):
+        perftest.parse(text)
+
+
 def test_a_latency_over_a_duration_is_an_average() -> None:
     (row,) = perftest.parse(printed(RUNS["send-lat"], "client")).rows
     assert row == perftest.Latency(64, 1700000, 1.47, transactions_per_s=340136.0)

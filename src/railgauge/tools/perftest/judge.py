@@ -69,7 +69,7 @@ def read(
         return Reading.refused("; ".join(complaints))
     measured = outputs["client"]
     return Reading.accepted(
-        f"{len(measured.rows)} size(s) of ib_{measured.operation}_{measured.test}: client and "
+        f"{len(measured.sizes)} size(s) of ib_{measured.operation}_{measured.test}: client and "
         "server ended with exit code 0 and agree on the connection",
         [*sides.missing, *_missing(outputs)],
         tuple(m for row in measured.rows for m in _measurements(measured, row, sides.nodes)),
@@ -151,6 +151,8 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
     ):
         if stated != wanted:
             complaints.append(f"{name} {stated}, expected {wanted}")
+    if output.sampled:
+        complaints.append("samples without an end (--run_infinitely), expected a run that ends")
     expected = options.sizes
     if role == "server" and _one_sided(output):
         expected = expected[-1:]
@@ -266,6 +268,8 @@ def _missing(outputs: Mapping[str, Output]) -> list[str]:
     for role, output in outputs.items():
         if output.role != role:
             missing.append(f"a text that names its side ({role})")
+        if output.sampled:
+            missing.append(f"an end, which --run_infinitely has not ({role})")
         if not output.local:
             missing.append(f"the addresses of both ends ({role})")
         elif _transport(output) == "rdma":

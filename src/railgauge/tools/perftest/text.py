@@ -99,6 +99,8 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _failure = searched(_FAILURE)
+# Why a completion failed: ibv_wc_status_str.
+_STATUS = re.compile(r"Failed status\b")
 
 
 def _harmless(message: str) -> bool:
@@ -118,23 +120,28 @@ def parse(text: str) -> Output:
 
     Columns are found by their header. ParseError where perftest reports an error, where the table
     or its end is missing, where rows contradict themselves beyond rounding, where a size stands
-    there twice (the intervals of --run_infinitely are no result), and where the text holds more
-    than one test: two sides of one run are two outputs.
+    there twice, and where the text holds more than one test: two sides of one run are two outputs.
+    --run_infinitely prints a row of one size every few seconds, without a peak, and no end.
     """
     lines = [(number, line.strip()) for number, line in numbered(text)]
     if not any(line for _, line in lines):
         raise ParseError(0, "nothing", "the output of perftest")
-    # An error explains missing rows, so it is reported first, wherever it stands.
-    for number, line in lines:
-        message, _ = plain(line.removeprefix(STDERR))
-        if _failure(message) and not _harmless(message):
-            raise ParseError(number, quote(message), "no error message")
+    # An error explains missing rows, so it is reported first, wherever it stands; and one that says
+    # why before one that says that there was one.
+    messages = [(number, plain(line.removeprefix(STDERR))[0]) for number, line in lines]
+    errors = [each for each in messages if _failure(each[1]) and not _harmless(each[1])]
+    if errors:
+        number, message = next((each for each in errors if _STATUS.match(each[1])), errors[0])
+        raise ParseError(number, quote(message), "no error message")
     reader = _Reader()
     for number, line in lines:
-        text, tag = plain(line)
-        if text and not line.startswith(STDERR):
-            reader.take(number, text, tag)
-    return reader.output()
+        body, tag = plain(line)
+        if body and not line.startswith(STDERR):
+            reader.take(number, body, tag)
+    output = reader.output()
+    if output.sampled and not text.endswith("\n"):
+        raise ParseError(lines[-1][0], "a row without a line end", "whole rows")
+    return output
 
 
 class _Reader:
@@ -251,6 +258,9 @@ class _Reader:
                 mine, other = self.tag or "no tag", tag or "no tag"
                 raise ParseError(number, f"a row of {other} in the table of {mine}", "one table")
             row = self._row(number, line)
+            if self._is_sample(row):
+                self.rows.append(row)
+                return
             if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
                 problem = f"{row.size_bytes} bytes after {self.rows[-1].size_bytes}"
                 raise ParseError(number, problem, "every size once, in rising order")
@@ -268,6 +278,15 @@ class _Reader:
             self.rows.append(row)
         elif _HIDDEN_ROW.search(line):
             raise ParseError(number, quote(line), "a row, or nothing that may hold one")
+
+    def _is_sample(self, row: Bandwidth | Latency) -> bool:
+        """Whether it is one more row of --run_infinitely: of the size of all above it."""
+        return bool(self.rows) and all(
+            isinstance(each, Bandwidth)
+            and each.peak_gbits_s is None
+            and each.size_bytes == row.size_bytes
+            for each in (*self.rows, row)
+        )
 
     def _row(self, number: int, line: str) -> Bandwidth | Latency:
         words = line.split()
@@ -305,7 +324,8 @@ class _Reader:
         self._require_table(operation, test)
         self._require_parts()
         # A sweep has all sizes; datagrams, and EFA's, end at what one of them may be.
-        largest = self.rows[-1].size_bytes if len(self.rows) > 1 else SWEEP_SIZES[-1]
+        swept = len(self.rows) > 1 and not self._sampled
+        largest = self.rows[-1].size_bytes if swept else SWEEP_SIZES[-1]
         if largest != SWEEP_SIZES[-1] and self._stated("Connection type") in ("RC", "UC"):
             missing = f"no row of {2 * largest} bytes below that of {largest}"
             raise ParseError(0, missing, f"a sweep to {SWEEP_SIZES[-1]} bytes")
@@ -331,7 +351,12 @@ class _Reader:
             local=tuple(self.addresses["local"]),
             remote=tuple(self.addresses["remote"]),
             rows=tuple(self.rows),
+            sampled=self._sampled,
         )
+
+    @property
+    def _sampled(self) -> bool:
+        return len(self.rows) > 1 and self._is_sample(self.rows[-1])
 
     def _require_table(self, operation: Operation, test: Test) -> None:
         if self.place == "head":
@@ -344,7 +369,11 @@ class _Reader:
             raise ParseError(0, "the columns of another test", f"those of a {test} test")
         if not self.rows:
             raise ParseError(0, "no row below the header", "a row for every size")
-        if self.place != "closed":
+        if self._sampled:
+            if self.place == "closed":
+                problem = f"{self.rows[-1].size_bytes} bytes after {self.rows[0].size_bytes}"
+                raise ParseError(0, problem, "every size once, in rising order")
+        elif self.place != "closed":
             problem = f"the table open after {self.rows[-1].size_bytes} bytes"
             raise ParseError(0, problem, "a line of dashes below the last row")
 
