@@ -758,8 +758,8 @@ MUTANTS = [
     Mutant(
         "a rank that lags behind in NCCL is one that does not answer",
         "src/railgauge/tools/nccl_log/ras.py",
-        "        if rank and rank[2]:\n",
-        "        if False:\n",
+        "if rank and left and not rank[2]:\n",
+        "if rank and left:\n",
         "tests/unit/tools/test_gpu_runs.py -k launched_less",
     ),
     Mutant(

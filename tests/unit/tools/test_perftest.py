@@ -465,6 +465,19 @@ def test_rows_without_an_end_are_samples_of_one_size() -> None:
     assert (reading.ok, reading.completeness, values) == (True, UNKNOWN, [100.00, 99.80, 99.95])
 
 
+@pytest.mark.parametrize("samples", [1, 3])
+def test_somebody_may_end_a_run_of_samples(samples: int) -> None:
+    head, sample, _ = sampled().partition(SAMPLES)
+    sample = "".join(sample.splitlines(keepends=True)[:samples])
+    output = perftest.parse(f"{head}{sample}\n User stopped traffic\n{RULE}\n")
+    assert (len(output.rows), output.sampled) == (samples, True)
+
+
+def test_somebody_who_ends_another_run_made_it_fail() -> None:
+    text = edited(printed(RUNS["write"], "client"), f"0.176430\n{RULE}", "0.176430\nX")
+    assert not perftest.read(edited(text, "X", f" User stopped traffic\n{RULE}")).ok
+
+
 def test_samples_are_never_the_run_that_was_asked_for() -> None:
     """One of the two sides may have measured to its end."""
     for options in (None, dataclasses.replace(RUNS["send"], operation="write")):

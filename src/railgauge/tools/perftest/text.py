@@ -99,12 +99,16 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _failure = searched(_FAILURE)
+#: --run_infinitely says so where somebody ends it; of another run it is a failure.
+_STOPPED = "User stopped traffic"
 # Why a completion failed: ibv_wc_status_str.
 _STATUS = re.compile(r"Failed status\b")
 
 
 def _harmless(message: str) -> bool:
     """Whether a line with words of failure is none of a failure."""
+    if message == _STOPPED:
+        return True
     warns = _WARNING.match(message) is not None and not _died(message)
     return warns or bool(_NOISE.match(message) or NOTICE.match(message))
 
@@ -161,11 +165,15 @@ class _Reader:
         #: of --report-both: the table of each way, below that of both
         self.parts: list[_Reader] = []
         self.ruled = False
+        #: the line in which somebody ended it
+        self.stopped = 0
         #: what a launcher put before the name of the test
         self.tag = ""
 
     def take(self, number: int, line: str, tag: str) -> None:
-        if _WAITING in line or _BANNER.fullmatch(line) or _OTHER_BANNER.fullmatch(line):
+        if line == _STOPPED:
+            self.stopped = number
+        elif _WAITING in line or _BANNER.fullmatch(line) or _OTHER_BANNER.fullmatch(line):
             self._take_banner(number, line)
             self.tag = tag
         elif self.banner is None:
@@ -356,7 +364,8 @@ class _Reader:
 
     @property
     def _sampled(self) -> bool:
-        return len(self.rows) > 1 and self._is_sample(self.rows[-1])
+        several = len(self.rows) > 1 or bool(self.stopped)
+        return several and bool(self.rows) and self._is_sample(self.rows[-1])
 
     def _require_table(self, operation: Operation, test: Test) -> None:
         if self.place == "head":
@@ -369,8 +378,10 @@ class _Reader:
             raise ParseError(0, "the columns of another test", f"those of a {test} test")
         if not self.rows:
             raise ParseError(0, "no row below the header", "a row for every size")
+        if self.stopped and not self._sampled:
+            raise ParseError(self.stopped, quote(_STOPPED), "no error message")
         if self._sampled:
-            if self.place == "closed":
+            if self.place == "closed" and not self.stopped:
                 problem = f"{self.rows[-1].size_bytes} bytes after {self.rows[0].size_bytes}"
                 raise ParseError(0, problem, "every size once, in rising order")
         elif self.place != "closed":
