@@ -10,6 +10,7 @@ agree. What a run omits at its start (-O) is in no total.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -107,6 +108,7 @@ _EDGE_SHARE = 0.1
 # 3.12 writes them into `start` once for every stream, and every server of 3.9 and later the rate
 # of -b twice (iperf_api.c); they are not read.
 _BUFFERS = {"sock_bufsize", "sndbuf_actual", "rcvbuf_actual", "target_bitrate"}
+_EVENT = re.compile(r'\s*\{\s*"event"\s*:')
 
 
 class _Moved(Part):
@@ -176,7 +178,9 @@ class _Start(Part):
 
 
 def parse(text: str) -> Output:
-    """Read what one side printed with --json; ParseError for whatever is no whole, good run."""
+    """Read what one side printed with --json or --json-stream; ParseError for whatever is no whole,
+    good run.
+    """
     run = _document(text)
     if "error" in run:
         raise ParseError(0, f"the error {quote(run['error'])}", "a run without an error")
@@ -233,9 +237,32 @@ def _document(text: str) -> dict[str, Any]:
         raise ParseError(0, "nothing", "one JSON document of iperf3 --json")
     if not lines[first].lstrip().startswith("{"):
         raise ParseError(first + 1, quote(lines[first]), "one JSON document: iperf3 --json")
-    run = document("\n".join(lines), repeated=_BUFFERS)
-    if "event" in run:
-        raise ParseError(0, "an event of --json-stream", "one document of --json")
+    if _EVENT.match(lines[first]):
+        return _of_events(lines)
+    return document("\n".join(lines), repeated=_BUFFERS)
+
+
+def _of_events(lines: Sequence[str]) -> dict[str, Any]:
+    """The document that the events of --json-stream are the parts of, one a line."""
+    run: dict[str, Any] = {"intervals": []}
+    for place, line in enumerate(lines):
+        if not line.strip():
+            continue
+        # The empty lines keep its number.
+        event = document("\n" * place + line, repeated=_BUFFERS)
+        name, data = event.get("event"), event.get("data")
+        if "start" not in run and name not in ("start", "error"):
+            raise ParseError(place + 1, f"event {quote(name)}", "the event 'start' before it")
+        if name in ("start", "end") and name in run:
+            raise ParseError(place + 1, f"event {quote(name)} twice", "the events of one run")
+        if name == "interval" and "end" in run:
+            raise ParseError(place + 1, "an interval after the end", "the events of one run")
+        if name == "interval":
+            run["intervals"].append(data)
+        elif name in ("start", "end", "error"):
+            run[name] = data
+    if "end" not in run and "error" not in run:
+        raise ParseError(len(lines), "no event 'end'", "all events of --json-stream, to its end")
     return run
 
 

@@ -227,6 +227,35 @@ Warnings
     assert ras.answer(silent + answer[answer.index("  Rank 3") :]) == ras.Answer(late, whole=False)
 
 
+def lag(most: int, named: int, counts: str = "collective") -> str:
+    """Six ranks at one operation, and two, which are named, at another."""
+    return f"""\
+#0-0 (1234567890abcdef) MISMATCH
+  Communicator ranks have different {counts} operation counts
+  6 ranks have launched up to operation {most}
+  2 ranks have launched up to operation {named}
+  Rank 5 -- GPU 1 managed by process 7001 on node 192.0.2.8
+  Rank 6 -- GPU 2 managed by process 7002 on node 192.0.2.8
+
+"""
+
+
+def test_ncclras_names_a_group_of_ranks_that_have_launched_less() -> None:
+    late = tuple(
+        ras.Straggler(rank, 6996 + rank, f"has launched up to operation {count}")
+        for count in (119, 7)
+        for rank in (5, 6)
+    )
+    # each collective has counts of its own
+    answer = lag(120, 119, "AllReduce") + lag(8, 7, "AllGather")
+    assert ras.answer(answer) == ras.Answer(late, whole=True)
+
+
+def test_ranks_that_have_launched_more_than_others_are_not_late() -> None:
+    answer = lag(120, 121) + "  3 ranks have status ERROR\n  Rank 4 -- GPU 0 managed by process 1"
+    assert ras.answer(f"{answer} on node 192.0.2.7\n") == ras.Answer((), whole=True)
+
+
 def test_a_gpu_with_another_number_for_nvml_is_no_obstacle() -> None:
     answer = (
         "  Missing communicator data from 2 ranks\n"

@@ -483,6 +483,64 @@ def test_client_and_server_in_one_text_are_rejected() -> None:
         iperf2.parse(recorded("p1-server") + recorded("p1-client"))
 
 
+def left_running(*runs: str) -> str:
+    """What a server prints of those runs, one after the other."""
+    head = "Server listening on TCP port 5001\nTCP window size:  128 KByte (default)\n"
+    return head + "".join(runs)
+
+
+def taken(name: int, *rows: str, marks: str = "") -> str:
+    """A run of one stream, as a server prints it: where it came from, and its rows."""
+    ends = f"local 192.0.2.1 port 5001 connected with 192.0.2.2 port {40000 + name}"
+    lines = [f"[{name:>3}] {ends} (icwnd/mss/irtt=14/1448/200){marks}", HEADER]
+    return "".join(f"{line}\n" for line in [*lines, *(f"[{name:>3}] {row}" for row in rows)])
+
+
+HEADER = "[ ID] Interval       Transfer     Bandwidth"
+GOOD = "0.0000-10.0100 sec  1.10 GBytes   940 Mbits/sec"
+POOR = "0.0000-3.0000 sec  1.13 MBytes  3.16 Mbits/sec"
+SECONDS = (
+    "0.0000-1.0000 sec   112 MBytes   940 Mbits/sec",
+    "1.0000-2.0000 sec   112 MBytes   940 Mbits/sec",
+    "0.0000-2.0100 sec   225 MBytes   939 Mbits/sec",
+)
+AT_ONCE, LATER = (f" on 2026-01-05 10:0{minute}:00.100 (UTC)" for minute in (0, 5))
+ROWS_ONLY = "".join(f"[  {name}] {row}\n" for name in (1, 2) for row in SECONDS)
+CSV = (
+    "20260105100010,192.0.2.1,5001,192.0.2.2,40001,4,0.0-10.0,1175000000,940000000\n"
+    "20260105100510,192.0.2.1,5001,192.0.2.2,40002,5,0.0-10.0,1175000000,940000000\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        left_running(taken(1, GOOD), taken(2, GOOD)),
+        left_running(taken(1, GOOD), taken(2, POOR)),
+        left_running(taken(1, *SECONDS), taken(2, *SECONDS)),
+        left_running(taken(4, GOOD), taken(4, POOR)),
+        # times tell it even where lines are late
+        left_running(
+            taken(1, marks=AT_ONCE), taken(2, marks=LATER), f"[  1] {GOOD}\n[  2] {GOOD}\n"
+        ),
+        left_running(ROWS_ONLY),
+        CSV,
+    ],
+)
+def test_a_server_that_took_several_runs_is_refused(text: str) -> None:
+    with pytest.raises(ParseError, match="several runs"):
+        iperf2.parse(text)
+
+
+def test_streams_that_began_together_are_one_run_although_their_lines_are_late() -> None:
+    text = left_running(
+        taken(1, GOOD, marks=AT_ONCE),
+        taken(2, GOOD, marks=AT_ONCE),
+        "[SUM-2] 0.0000-10.0100 sec  2.20 GBytes  1.88 Gbits/sec\n",
+    )
+    assert len(iperf2.parse(text).streams) == 2
+
+
 @pytest.mark.parametrize(
     ("mark", "why"),
     [("(reverse)", "the client receives on this stream"), ("(full-duplex)", "no row with")],

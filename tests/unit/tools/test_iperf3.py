@@ -99,6 +99,13 @@ def printed(found: dict[str, Any]) -> str:
     return json.dumps(found, indent="\t") + "\n"
 
 
+def streamed(found: dict[str, Any]) -> str:
+    """The same run with --json-stream."""
+    events = [("start", found["start"]), *(("interval", each) for each in found["intervals"])]
+    lines = [{"event": name, "data": data} for name, data in [*events, ("end", found["end"])]]
+    return "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines)
+
+
 def changed(change: Callable[[dict[str, Any]], Any], role: str = "client") -> str:
     found = copy.deepcopy(document(role))
     change(found)
@@ -306,6 +313,31 @@ def test_what_is_missing_or_contradicts_itself_is_rejected(name: str) -> None:
         iperf3.parse(changed(change))
 
 
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_a_stream_of_events_is_the_document_of_its_run(role: str) -> None:
+    assert iperf3.parse(streamed(document(role))) == iperf3.parse(printed(document(role)))
+
+
+def test_an_error_in_a_stream_of_events_is_one() -> None:
+    text = streamed(document()) + '{"event":"error","data":"unable to send"}\n'
+    with pytest.raises(ParseError, match="the error 'unable to send'"):
+        iperf3.parse(text)
+
+
+def test_a_stream_of_events_that_lacks_one_or_has_one_twice_is_refused() -> None:
+    lines = streamed(document()).splitlines(keepends=True)
+    for place, line in enumerate(lines):
+        for changed in ([], [line] * 2):
+            text = "".join([*lines[:place], *changed, *lines[place + 1 :]])
+            assert not iperf3.read(text).ok, (place, changed)
+
+
+def test_a_stream_of_events_that_is_cut_is_refused() -> None:
+    text = streamed(document()).rstrip()
+    for place in range(len(text)):
+        assert not iperf3.read(text[:place]).ok, text[:place][-80:]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -313,8 +345,8 @@ def test_what_is_missing_or_contradicts_itself_is_rejected(name: str) -> None:
         ("# source: nothing\n", "nothing"),
         ("[ ID] Interval Transfer Bitrate\n", "iperf3 --json"),
         ("[1, 2]", "iperf3 --json"),
-        ('{"event":"start","data":{}}\n{"event":"end","data":{}}', "one JSON object, to its end"),
-        ('{"event":"start","data":{}}', "an event of --json-stream"),
+        ('{"event":"start","data":{}}\n{"event":"end","data":{}}', "start.test_start"),
+        ('{"event":"start","data":{}}', "no event 'end'"),
         (CLIENT + CLIENT, "one JSON object, to its end"),
         (CLIENT + "STDERR: iperf3: error - unable to send\n", "no error message"),
         ("[" * 100_000, "one JSON document"),

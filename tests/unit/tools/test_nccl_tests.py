@@ -550,7 +550,31 @@ def test_singletons_behind_one_launcher_are_refused() -> None:
     for rank in range(2):
         lines += [f"[1,{rank}]<stdout>:{line}" for line in alone(rank).split("\n")]
     reading = nccl_tests.read({0: "\n".join(lines)})
+    assert "each rank started alone (no MPI)" in reading.reason
+
+
+def test_tables_of_two_ranks_behind_one_launcher_are_refused() -> None:
+    lines = [f"[1,{rank}]<stdout>:{line}" for rank in range(2) for line in alone(0).split("\n")]
+    reading = nccl_tests.read({0: "\n".join(lines)})
     assert "a table of [1,1]<stdout>: beside that of [1,0]<stdout>:" in reading.reason
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_ranks_that_each_started_alone_are_refused_with_that_reason(beside: bool) -> None:
+    """Without MPI; one after the other, or line by line."""
+    outputs = [alone(rank) for rank in range(2)]
+    text = "".join(outputs)
+    if beside:
+        pairs = zip(*(output.split("\n") for output in outputs), strict=True)
+        text = "\n".join(line for pair in pairs for line in pair)
+    assert nccl_tests.read({0: text}).reason == (
+        "each rank started alone (no MPI): node1 and node2 have a rank 0 each"
+    )
+
+
+def test_tests_with_other_settings_on_other_nodes_are_tests_of_their_own() -> None:
+    text = alone(0) + alone(1).replace("iters: 20", "iters: 21")
+    assert "no MPI" not in nccl_tests.read({0: text}).reason
 
 
 def test_two_tables_are_one_too_many() -> None:

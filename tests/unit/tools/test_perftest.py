@@ -276,6 +276,9 @@ def test_a_sweep_has_the_sizes_of_perftest() -> None:
         ({"queue_pairs": None}, "queue_pairs"),
         ({"traffic_class": 256}, "traffic_class"),
         ({"pkey_index": -1}, "pkey_index"),
+        ({"connection_type": "rc"}, "connection_type"),
+        ({"connection_type": "UD"}, "UD with send only"),
+        ({"connection_type": "SRD", "rdma_cm": True}, "no SRD with rdma_cm"),
     ],
 )
 def test_options_that_cannot_be_run_are_rejected(wrong: dict[str, Any], words: str) -> None:
@@ -349,6 +352,41 @@ def test_a_port_whose_link_layer_is_not_told_is_not_called_infiniband() -> None:
     assert {m.transport for m in perftest.read(text).measurements} == {"rdma"}
 
 
+def test_srd_is_a_transport_of_its_own() -> None:
+    text = printed(RUNS["send"], "client").replace("type : RC", "type : SRD")
+    text = text.replace("type : IB", "type : Unknown").replace(
+        ": Ethernet\n GID", ": Unknown\n GID"
+    )
+    assert {m.transport for m in perftest.read(text).measurements} == {"efa"}
+
+
+def test_raw_ethernet_is_no_roce() -> None:
+    text = printed(RUNS["send-lat"], "client").replace("type : RC", "type : RawEth")
+    text = re.sub(r" (?:local|remote) address.*\n| GID: .*\n", "", text)
+    assert {m.transport for m in perftest.read(text).measurements} == {"ethernet"}
+
+
+@pytest.mark.parametrize("connection", ["UC", "UD", "XRC", "DC"])
+def test_a_run_of_another_connection_type_is_proved_where_it_was_asked_for(connection: str) -> None:
+    client, server = (
+        printed(RUNS["send"], side, "IB").replace("type : RC", f"type : {connection}")
+        for side in ("client", "server")
+    )
+    asked = dataclasses.replace(RUNS["send"], connection_type=connection)
+    reading = perftest.read(client, server=server, calls=calls(), options=asked)
+    assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
+    refused = perftest.read(client, server=server, calls=calls(), options=RUNS["send"])
+    assert f"connection type {connection}, expected RC" in refused.reason
+
+
+def test_by_hand_the_connection_type_is_as_the_output_states_it() -> None:
+    text = printed(RUNS["write"], "client").replace("type : RC", "type : DC")
+    words = ["size_bytes=65536", "iterations=5000"]
+    assert perftest.BY_HAND.requested(text, words).connection_type == "DC"
+    named = perftest.BY_HAND.requested(text, [*words, "connection_type=RC"])
+    assert "connection type DC, expected RC" in perftest.read(text, options=named).reason
+
+
 # ---- parse ----
 
 
@@ -378,6 +416,105 @@ def test_a_peak_of_0_is_not_measured() -> None:
     (row,) = perftest.parse(printed(RUNS["send"], "client")).rows
     assert isinstance(row, perftest.Bandwidth)
     assert row.peak_gbits_s is None
+
+
+def reported_both() -> str:
+    """With --report-both: below the table of both ways one of each."""
+    text = printed(RUNS["both"], "client")
+    header, row = rows(RUNS["both"], "client")
+    each = row.replace("185.00", "92.50").replace("186.85", "93.42").replace("0.352859", "0.176430")
+    ways = [f"\n {side} results: \n{RULE}\n{header}\n{each}\n" for side in ("Local", "Remote")]
+    return f"{text}{RULE.join(ways)}{RULE}\n"
+
+
+def test_the_result_of_report_both_is_that_of_both_ways() -> None:
+    whole = perftest.parse(printed(RUNS["both"], "client"))
+    assert perftest.parse(reported_both()) == whole
+
+
+@pytest.mark.parametrize(("old", "new"), [(" Remote ", " "), (" Remote ", " Local ")])
+def test_ways_that_are_not_both_are_refused(old: str, new: str) -> None:
+    with pytest.raises(ParseError):
+        perftest.parse(edited(reported_both(), f"{old}results", f"{new}results"))
+
+
+def test_ways_that_are_not_both_added_up_are_refused() -> None:
+    less = edited(edited(reported_both(), "92.50", "82.50"), "0.176430", "0.157356")
+    with pytest.raises(ParseError, match="165 Gb/s of both ways added up"):
+        perftest.parse(less)
+
+
+def test_a_text_of_report_both_that_is_cut_below_its_first_table_is_refused() -> None:
+    text = reported_both().rstrip()
+    for place in range(text.index(" Local results: ") + len(" Local results:"), len(text)):
+        assert not perftest.read(text[:place]).ok, text[:place][-80:]
+
+
+SAMPLES = """ 65536      953674           0.00               100.00  \t\t     0.190735
+ 65536      951767           0.00               99.80  \t\t     0.190353
+ 65536      953197           0.00               99.95  \t\t     0.190639
+"""
+
+
+def sampled() -> str:
+    """With --run_infinitely, which ends when somebody ends it."""
+    head = printed(RUNS["write"], "client").partition(BW_HEADER)[0]
+    return f"{head}{BW_HEADER}\n{SAMPLES}"
+
+
+def test_rows_without_an_end_are_samples_of_one_size() -> None:
+    reading = perftest.read(sampled())
+    values = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert (reading.ok, reading.completeness, values) == (True, UNKNOWN, [100.00, 99.80, 99.95])
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_somebody_may_end_a_run_of_samples(samples: int) -> None:
+    head, sample, _ = sampled().partition(SAMPLES)
+    sample = "".join(sample.splitlines(keepends=True)[:samples])
+    output = perftest.parse(f"{head}{sample}\n User stopped traffic\n{RULE}\n")
+    assert (len(output.rows), output.sampled) == (samples, True)
+
+
+def test_somebody_who_ends_another_run_made_it_fail() -> None:
+    text = edited(printed(RUNS["write"], "client"), f"0.176430\n{RULE}", "0.176430\nX")
+    assert not perftest.read(edited(text, "X", f" User stopped traffic\n{RULE}")).ok
+
+
+def test_samples_are_never_the_run_that_was_asked_for() -> None:
+    """One of the two sides may have measured to its end."""
+    for options in (None, dataclasses.replace(RUNS["send"], operation="write")):
+        server = printed(RUNS["write"], "server")
+        reading = perftest.read(sampled(), server=server, calls=calls(), options=options)
+        assert reading.completeness is not PROVED
+    assert "samples without an end" in perftest.read(sampled(), options=options).reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (SAMPLES, f"{SAMPLES}{RULE}\n"),
+        ("951767           0.00", "951767           99.90"),
+        (SAMPLES, SAMPLES.rstrip()),
+        (SAMPLES, SAMPLES[: SAMPLES.index("\n") + 1]),
+    ],
+)
+def test_rows_that_are_no_samples_need_an_end(old: str, new: str) -> None:
+    with pytest.raises(ParseError):
+        perftest.parse(edited(sampled(), old, new))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "Failed status 12: Transport retry counter exceeded",
+        "Failed status-transport retry counter exceeded (12): wr_id 0 syndrom 0x81",
+    ],
+)
+def test_the_cause_of_a_failed_completion_is_told(status: str) -> None:
+    text = f"{sampled()} Completion with error at client\n {status}\n wr_id 0 syndrome 0x81\n"
+    with pytest.raises(ParseError, match=re.escape(status)):
+        perftest.parse(text)
 
 
 def test_a_latency_over_a_duration_is_an_average() -> None:
@@ -442,7 +579,15 @@ def test_any_further_latency_column_is_tolerated(place: int, name: str, value: s
         "STDERR: Device not recognized to implement inline feature. Disabling it",
         "STDERR: 65536 5000 1 2 3",
         "Perftest doesn't supports CUDA tests with inline messages: inline size set to 0",
+        "Perftest doesn't supports device memory tests with inline messages: inline size set to 0",
+        "Perftest doesn't supports MLU tests with inline messages: inline size set to 0",
         "new post send flow is not supported, falling back to ibv_post_send",
+        "STDERR: Warning: Blueflame is not supported in the system",
+        "Warning: Failed to migrate memory to node 0",
+        "Warning: 3 pages could not be migrated to node 0",
+        "Warning: Bound to node 0 but could not set memory policy",
+        "Warning: GPU touch functions not available in kernel plugin",
+        "[HOST_MEMORY] 1GB pages not available, trying next...",
         # of NICs other than mlx5, and harmless
         "Requested SQ size might be too big. Try reducing TX depth and/or inline size.",
         "allocated GPU buffer of a 16777216 address at 0x594ca786d9b0 for type CUDA_MEM_DEVICE",
@@ -477,6 +622,8 @@ def test_unrelated_lines_are_tolerated(noise: str) -> None:
         " Error occurred while running infinitely! aborting ...",
         "slurmstepd: error: *** STEP 17.0 ON node1 CANCELLED AT 2026-11-21T03:50:17 ***",
         "Segmentation fault (core dumped)",
+        "Warning: ib_write_bw: Killed",
+        "[HOST_MEMORY] Failed to allocate memory",
         "bash: ib_write_bw: command not found",
     ],
 )
@@ -906,7 +1053,7 @@ def test_the_same_text_for_both_sides_is_refused() -> None:
 
 def test_an_unknown_link_type_is_refused() -> None:
     text = edited(printed(RUNS["write"], "client"), "type       : Ethernet", "type : Unknown")
-    assert "expected InfiniBand, RoCE or iWARP" in perftest.read(text).reason
+    assert "expected InfiniBand, RoCE, iWARP or EFA" in perftest.read(text).reason
 
 
 def test_a_server_that_failed_refuses_although_everything_exited_0() -> None:

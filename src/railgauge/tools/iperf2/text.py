@@ -8,7 +8,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from railgauge.tools import ParseError
@@ -26,6 +26,7 @@ from railgauge.tools.iperf2.result import (
     Stall,
     Stream,
 )
+from railgauge.tools.iperf2.runs import Connection, Total, csv_time_s, require_one_run
 
 # The sum's clock runs on for streams that started late; never so long.
 _SUM_LONGEST = 2
@@ -37,6 +38,7 @@ _CONNECTION = re.compile(
     r"\[\s*(?P<id>[0-9]{1,9})\]\s.* on (?P<time>[0-9-]{10} [0-9:]{8}\.[0-9]{3}) \("
 )
 
+_ID = re.compile(r"\[\s*([0-9]{1,9})\]")
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,9})?"
 _ROW = re.compile(
     rf"\[\s*(?P<id>[^\]\s]{{1,40}})\]\s+(?P<start>{_NUMBER})\s?-\s*(?P<end>{_NUMBER})\s+sec\s+"
@@ -98,6 +100,8 @@ class _Row(NamedTuple):
     retransmits: int | None = None
     bounceback: Bounceback | None = None
     received: bool = False
+    #: when it ended, of csv
+    ended_s: float | None = None
 
     def stream(self) -> Stream:
         return Stream(
@@ -171,6 +175,7 @@ class _Reader:
         self.csv_header: list[str] | None = None
         self.csv = False
         self.ports: list[tuple[int, int]] = []
+        self.connections: list[Connection] = []
         #: id -> its ports, and when it began
         self.began: dict[str, tuple[tuple[int, int], float]] = {}
         self.mss: list[int] = []
@@ -199,7 +204,7 @@ class _Reader:
             self.udp |= banner["net"] == "UDP"
         if connected := CONNECTED.search(line):
             self.ports.append((int(connected["local"]), int(connected["peer"])))
-            self._take_time(line)
+            self._take_time(number, line)
             self.bounceback_requested |= "(bb " in connected["marks"]
             if suffix := _CONGESTION_SUFFIX.search(connected["marks"]):
                 self._take_congestion(number, line, suffix[1])
@@ -326,6 +331,7 @@ class _Reader:
             int(retransmits) if retransmits is not None else None,
             # A client that got no report of the server's prints -1 datagrams.
             received=datagrams is not None and re.fullmatch(r"[0-9]{1,18}", datagrams) is not None,
+            ended_s=csv_time_s(field.get("time", "")),
         )
 
     def output(self) -> Output:
@@ -337,6 +343,7 @@ class _Reader:
             # Of UDP the server's report counts where there is one, not what was sent.
             if not self.udp or row.received == received or row.id == "SUM":
                 groups.setdefault(row.id, []).append(row)
+        require_one_run(self.connections, _totals(groups))
         streams = [_final(rows) for name, rows in groups.items() if name != "SUM"]
         still = [rows for name, rows in groups.items() if name != "SUM" and _stood_still(rows)]
         if still and len(still) == len(streams):
@@ -383,12 +390,15 @@ class _Reader:
             clocks={} if side is None else self._clocks(streams, side),
         )
 
-    def _take_time(self, line: str) -> None:
+    def _take_time(self, number: int, line: str) -> None:
         connection = _CONNECTION.match(line)
         if connection is not None:
             with contextlib.suppress(ValueError):
                 time = datetime.datetime.fromisoformat(f"{connection['time']}+00:00")
                 self.began[connection["id"]] = self.ports[-1], time.timestamp()
+        if own := _ID.match(line):
+            began = self.began.get(own[1]) if connection else None
+            self.connections.append(Connection(number, own[1], began[1] if began else None))
 
     def _clocks(self, streams: Sequence[_Row], side: int) -> dict[int, Clock]:
         clocks = {}
@@ -415,6 +425,16 @@ class _Reader:
         if expected and len(self.ports) != len(streams):
             raise ParseError(0, f"{len(streams)} streams without a [SUM] row", "their [SUM] row")
         return None
+
+
+def _totals(groups: Mapping[str, Sequence[_Row]]) -> dict[str, Total]:
+    """The row from 0 to its end of each stream that has one."""
+    return {
+        name: Total(last.line, first.line, first is not last, last.end.value, last.ended_s)
+        for name, rows in groups.items()
+        for first, last in [(rows[0], rows[-1])]
+        if name != "SUM" and last.start.value == 0
+    }
 
 
 def _bits(unit: str, of: str) -> float:

@@ -11,9 +11,13 @@ import dataclasses
 import re
 
 _SILENT = re.compile(r"  Missing communicator data from ([0-9]{1,9}) ranks?$")
+_DIFFERENT = re.compile(r"  Communicator ranks have different ")
+_LAUNCHED = r"not launched any operations|launched up to operation [0-9]{1,18}"
+#: Ranks that launched as much as each other; some of them, but not of the most, are named below it.
+_GROUP = re.compile(rf"  [0-9]{{1,9}} ranks have ({_LAUNCHED})$")
 _RANK = re.compile(
     r"  Rank ([0-9]{1,9})"
-    r"(?: has (not launched any operations|launched up to operation [0-9]{1,18}))? -- "
+    rf"(?: has ({_LAUNCHED}))? -- "
     r"(?:GPU .{1,80}? managed by process ([0-9]{1,9}) on node \S+"
     r"|\[process information not found\])$"
 )
@@ -50,21 +54,61 @@ class Answer:
 
 
 def answer(text: str) -> Answer:
-    """What its whole lines say."""
+    """What its whole lines say. Of ranks that launched other counts those with fewer than others
+    are named, alone or as a group.
+    """
     found: dict[Straggler, None] = {}
     #: how many ranks are still to be named as silent
     left, whole = 0, True
+    counted: _Counted | None = None
     for line in text.split("\n")[:-1]:
-        rank, silent = _RANK.match(line), _SILENT.match(line)
-        if rank and rank[2]:
-            found[Straggler(int(rank[1]), _number(rank[3]), f"has {rank[2]}")] = None
-        elif rank and left:
+        rank, silent, group = _RANK.match(line), _SILENT.match(line), _GROUP.match(line)
+        if _DIFFERENT.match(line):
+            found.update(counted.late() if counted else {})
+            counted = _Counted()
+        if counted and not rank:
+            counted.begin(group[1] if group else "")
+        if rank and left and not rank[2]:
             found[Straggler(int(rank[1]), _number(rank[3]), SILENT)] = None
             left -= 1
             continue
+        if rank and counted:
+            counted.name(rank)
+        elif rank and rank[2]:
+            found[Straggler(int(rank[1]), _number(rank[3]), f"has {rank[2]}")] = None
         whole = whole and not left
         left = int(silent[1]) if silent else 0
+    found.update(counted.late() if counted else {})
     return Answer(tuple(found), whole and not left)
+
+
+class _Counted:
+    """The ranks of one list of counts."""
+
+    def __init__(self) -> None:
+        #: what the ranks that are named below it have launched
+        self.group = ""
+        self.counts: set[int] = set()
+        self.ranks: list[Straggler] = []
+
+    def begin(self, group: str) -> None:
+        self.group = group
+        if group:
+            self.counts.add(_launched(group))
+
+    def name(self, rank: re.Match[str]) -> None:
+        if what := rank[2] or self.group:
+            self.counts.add(_launched(what))
+            self.ranks.append(Straggler(int(rank[1]), _number(rank[3]), f"has {what}"))
+
+    def late(self) -> dict[Straggler, None]:
+        most = max(self.counts, default=0)
+        return {rank: None for rank in self.ranks if _launched(rank.what) < most}
+
+
+def _launched(what: str) -> int:
+    number = what.rpartition(" ")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _number(text: str | None) -> int | None:

@@ -13,6 +13,7 @@ from railgauge.model.call import Call, why_failed
 from railgauge.model.measurement import Measurement
 from railgauge.tools import Completeness, ParseError, Reading
 from railgauge.tools.nccl_log import ADVICE
+from railgauge.tools.nccl_tests.alone import why_alone
 from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.layout import SIDE
 from railgauge.tools.nccl_tests.options import PRINTS_END, TOOL, Options, version_numbers
@@ -60,6 +61,9 @@ def read(
     the numbers of the others.
     """
     complaints = _call_complaints(calls, options)
+    # It explains what else is wrong with their tables.
+    for started_alone in filter(None, map(why_alone, outputs.values())):
+        return Reading.refused("; ".join([started_alone, *complaints]))
     failed: list[str] = []
     tables: dict[int, tuple[Result, ...]] = {}
     for rank, text in sorted(outputs.items()):

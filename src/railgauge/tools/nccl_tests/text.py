@@ -30,7 +30,7 @@ _PARAMETERS = re.compile(
     r"\s+([0-9]{1,18})(?![0-9])"
 )
 _STEP = re.compile(r"step:\s*([0-9]{1,18})\((factor|bytes)\)")
-_DEVICE = re.compile(
+DEVICE = re.compile(
     r"Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?(?:\s+Pid\s+([0-9]{1,9}))?\s+on\s+(\S+)\s+"
     r"device\s+([0-9]{1,9})\s+\[([^\]\s]+)\]\s*(.*)"
 )
@@ -342,7 +342,7 @@ class _Reader:
             self._enter(_Test.DEVICES)
 
     def _take_device(self, number: int, body: str) -> None:
-        match = _DEVICE.fullmatch(body)
+        match = DEVICE.fullmatch(body)
         if not match:
             raise ParseError(number, quote(body), "'Rank N ... on HOST device N [ID] NAME'")
         if self.test.stage > _Test.DEVICES:
@@ -413,7 +413,7 @@ _HANDLERS = {
 def devices(text: str) -> tuple[Device, ...]:
     """Those of every rank, of an output that may be broken off, or of a job that hangs."""
     lines = (line.lstrip("# ").rstrip() for line in text.split("\n")[:-1])
-    return tuple(_device(match) for match in map(_DEVICE.fullmatch, lines) if match)
+    return tuple(_device(match) for match in map(DEVICE.fullmatch, lines) if match)
 
 
 def _device(match: re.Match[str]) -> Device:

@@ -14,7 +14,7 @@ from railgauge.tools.perftest.text import parse
 
 def _stated(text: str) -> Mapping[str, Any]:
     output = parse(text)
-    names = ("operation", "test", "bidirectional", "queue_pairs", "rdma_cm")
+    names = ("operation", "test", "bidirectional", "queue_pairs", "rdma_cm", "connection_type")
     return {name: getattr(output, name) for name in names}
 
 
@@ -33,6 +33,7 @@ BY_HAND = ByHand(
         "bidirectional": yes_or_no,
         "queue_pairs": integer,
         "rdma_cm": yes_or_no,
+        "connection_type": identifier,
     },
     Options,
     of_sides(TOOL, read),

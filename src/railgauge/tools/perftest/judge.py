@@ -69,7 +69,7 @@ def read(
         return Reading.refused("; ".join(complaints))
     measured = outputs["client"]
     return Reading.accepted(
-        f"{len(measured.rows)} size(s) of ib_{measured.operation}_{measured.test}: client and "
+        f"{len(measured.sizes)} size(s) of ib_{measured.operation}_{measured.test}: client and "
         "server ended with exit code 0 and agree on the connection",
         [*sides.missing, *_missing(outputs)],
         tuple(m for row in measured.rows for m in _measurements(measured, row, sides.nodes)),
@@ -137,7 +137,7 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
         complaints.append(f"loopback: both ends are {min(ours & theirs)}")
     if _transport(output) is None:
         link = f"link type {output.link_type}, transport type {output.transport_type}"
-        complaints.append(f"{link}, expected InfiniBand, RoCE or iWARP")
+        complaints.append(f"{link}, expected InfiniBand, RoCE, iWARP or EFA")
     if options is None:
         return complaints
     for name, stated, wanted in (
@@ -147,10 +147,12 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
         ("post list", output.post_list, False),
         ("queue pairs", output.queue_pairs, options.queue_pairs),
         ("rdma_cm", output.rdma_cm, options.rdma_cm),
-        ("connection type", output.connection_type, "RC"),
+        ("connection type", output.connection_type, options.connection_type),
     ):
         if stated != wanted:
             complaints.append(f"{name} {stated}, expected {wanted}")
+    if output.sampled:
+        complaints.append("samples without an end (--run_infinitely), expected a run that ends")
     expected = options.sizes
     if role == "server" and _one_sided(output):
         expected = expected[-1:]
@@ -266,6 +268,8 @@ def _missing(outputs: Mapping[str, Output]) -> list[str]:
     for role, output in outputs.items():
         if output.role != role:
             missing.append(f"a text that names its side ({role})")
+        if output.sampled:
+            missing.append(f"an end, which --run_infinitely has not ({role})")
         if not output.local:
             missing.append(f"the addresses of both ends ({role})")
         elif _transport(output) == "rdma":
@@ -277,8 +281,13 @@ def _transport(output: Output) -> str | None:
     """The transport, None where it is none that is known.
 
     A port whose link layer is not stated counts as IB for perftest (seen of RoCE with rdma_cm). No
-    InfiniBand port has LID 0, so such a run is only called 'rdma'.
+    InfiniBand port has LID 0, so such a run is only called 'rdma'. SRD is EFA's alone, of which
+    perftest knows neither type; raw Ethernet has no transport above it.
     """
+    if output.connection_type == "SRD":
+        return "efa"
+    if output.connection_type == "RawEth":
+        return "ethernet" if output.link_type == "Ethernet" else None
     if output.transport_type == "IW":
         return "iwarp"
     if output.transport_type != "IB" or output.link_type not in ("IB", "Ethernet"):

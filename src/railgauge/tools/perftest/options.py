@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Literal, get_args
 
 from railgauge.tools.common.options import require_integers, require_one_of
 
@@ -11,6 +11,9 @@ TOOL = "perftest"
 
 Operation = Literal["write", "read", "send"]
 Test = Literal["bw", "lat"]
+#: What perftest calls the kinds of queue pairs. RawEth is that of raw_ethernet_*, which are other
+#: programs: no run here asks for it.
+Connection = Literal["RC", "UC", "UD", "XRC", "DC", "SRD", "RawEth"]
 
 #: The sizes of a sweep (-a), in bytes. perftest has no option to end one earlier: a sweep that
 #: must stay below 8 MiB is one run a size.
@@ -41,6 +44,7 @@ class Options:
     queue_pairs: int = 1
     #: connect through librdmacm (-R)
     rdma_cm: bool = False
+    connection_type: Connection = "RC"
     #: byte with DSCP in its upper six bits
     traffic_class: int | None = None
     pkey_index: int | None = None
@@ -56,6 +60,7 @@ class Options:
             self,
             operation=("write", "read", "send"),
             test=("bw", "lat"),
+            connection_type=get_args(Connection),
             **dict.fromkeys(("sweep", "bidirectional", "rdma_cm"), (False, True)),
         )
         require_integers(
@@ -82,6 +87,11 @@ class Options:
             ),
             (self.sweep and self.duration_s is not None, "runs no sweep with duration_s"),
             (latency and self.bidirectional, "measures no latency with bidirectional"),
+            (
+                self.connection_type == "UD" and self.operation != "send",
+                "runs UD with send only",
+            ),
+            (self.connection_type == "SRD" and self.rdma_cm, "runs no SRD with rdma_cm"),
             (latency and self.queue_pairs != 1, "measures latency with 1 of queue_pairs"),
             (
                 latency and self.operation == "write" and self.cuda_device is not None,
@@ -121,7 +131,7 @@ def server_argv(
     if gid_index is not None:
         argv += ["-x", gid_index]
     # -F: without it perftest warns, between header and rows, of a clock that is not constant.
-    argv += ["-p", port, "-F", "-c", "RC"]
+    argv += ["-p", port, "-F", "-c", options.connection_type]
     if options.test == "bw":
         argv.append("--report_gbits")
     argv += ["-a"] if options.size_bytes is None else ["-s", str(options.size_bytes)]

@@ -79,7 +79,9 @@ class Output:
     remote: tuple[Address, ...]
     #: by rising size; empty only for the server of a read latency test, which has no table
     rows: tuple[Bandwidth | Latency, ...]
+    #: the rows are samples of one size (--run_infinitely), which have no end
+    sampled: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return tuple(row.size_bytes for row in self.rows)
+        return tuple(dict.fromkeys(row.size_bytes for row in self.rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -61,14 +62,24 @@ _LAT_DURATION_COLUMNS = {"size", "iterations", "avg", "tps"}
 #: What perftest prints where rounding made its variance negative; nothing is judged by it.
 _NO_STDEV = ("nan", "-nan")
 
+#: What --report-both prints above the table of each way, in its order.
+_PARTS = ["Local results:", "Remote results:"]
+# The sum of two rounded numbers, of which small ones have six digits.
+_WAYS, _WAYS_GBITS_S = 0.01, 0.015
+
 # Beyond the rounding of the digits: perftest truncates cycles to whole numbers.
 _SLACK = 1e-3
 
 # Harmless, although they read like an error; and the comments and prompts around a kept output.
+# https://github.com/linux-rdma/perftest, src, 25.07 to 26.07: perftest goes on after each of them.
 _NOISE = re.compile(
-    r"libibverbs: Warning:|# |Perftest doesn't supports CUDA tests with inline messages: inline|"
-    r"new post send flow is not supported, falling back"
+    r"# |Perftest doesn't supports .{1,40} tests with inline messages: inline|"
+    r"new post send flow is not supported, falling back|"
+    r"\[HOST_MEMORY\] .{1,20} pages not available, trying next"
 )
+# Whatever else it says, a warning is none of an end.
+_WARNING = re.compile(r"(?:libibverbs: )?warning:", re.IGNORECASE)
+_died = searched(re.compile(DIED, re.IGNORECASE))
 # perftest has some 500 messages of failure without a common form; a shell, slurm, the kernel's
 # provider library or the loader may report for it.
 _FAILURE = re.compile(
@@ -88,6 +99,18 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _failure = searched(_FAILURE)
+#: --run_infinitely says so where somebody ends it; of another run it is a failure.
+_STOPPED = "User stopped traffic"
+# Why a completion failed: ibv_wc_status_str.
+_STATUS = re.compile(r"Failed status\b")
+
+
+def _harmless(message: str) -> bool:
+    """Whether a line with words of failure is none of a failure."""
+    if message == _STOPPED:
+        return True
+    warns = _WARNING.match(message) is not None and not _died(message)
+    return warns or bool(_NOISE.match(message) or NOTICE.match(message))
 
 
 class _Column(NamedTuple):
@@ -101,24 +124,28 @@ def parse(text: str) -> Output:
 
     Columns are found by their header. ParseError where perftest reports an error, where the table
     or its end is missing, where rows contradict themselves beyond rounding, where a size stands
-    there twice (the intervals of --run_infinitely are no result), and where the text holds more
-    than one test: two sides of one run are two outputs.
+    there twice, and where the text holds more than one test: two sides of one run are two outputs.
+    --run_infinitely prints a row of one size every few seconds, without a peak, and no end.
     """
     lines = [(number, line.strip()) for number, line in numbered(text)]
     if not any(line for _, line in lines):
         raise ParseError(0, "nothing", "the output of perftest")
-    # An error explains missing rows, so it is reported first, wherever it stands.
-    for number, line in lines:
-        message, _ = plain(line.removeprefix(STDERR))
-        harmless = _NOISE.match(message) or NOTICE.match(message)
-        if _failure(message) and not harmless:
-            raise ParseError(number, quote(message), "no error message")
+    # An error explains missing rows, so it is reported first, wherever it stands; and one that says
+    # why before one that says that there was one.
+    messages = [(number, plain(line.removeprefix(STDERR))[0]) for number, line in lines]
+    errors = [each for each in messages if _failure(each[1]) and not _harmless(each[1])]
+    if errors:
+        number, message = next((each for each in errors if _STATUS.match(each[1])), errors[0])
+        raise ParseError(number, quote(message), "no error message")
     reader = _Reader()
     for number, line in lines:
-        text, tag = plain(line)
-        if text and not line.startswith(STDERR):
-            reader.take(number, text, tag)
-    return reader.output()
+        body, tag = plain(line)
+        if body and not line.startswith(STDERR):
+            reader.take(number, body, tag)
+    output = reader.output()
+    if output.sampled and not text.endswith("\n"):
+        raise ParseError(lines[-1][0], "a row without a line end", "whole rows")
+    return output
 
 
 class _Reader:
@@ -135,16 +162,26 @@ class _Reader:
         # A table is open from its header to its rule; a histogram (-H) from its title to the
         # header that comes again below it.
         self.place: Literal["head", "table", "histogram", "closed"] = "head"
+        #: of --report-both: the table of each way, below that of both
+        self.parts: list[_Reader] = []
         self.ruled = False
+        #: the line in which somebody ended it
+        self.stopped = 0
         #: what a launcher put before the name of the test
         self.tag = ""
 
     def take(self, number: int, line: str, tag: str) -> None:
-        if _WAITING in line or _BANNER.fullmatch(line) or _OTHER_BANNER.fullmatch(line):
+        if line == _STOPPED:
+            self.stopped = number
+        elif _WAITING in line or _BANNER.fullmatch(line) or _OTHER_BANNER.fullmatch(line):
             self._take_banner(number, line)
             self.tag = tag
         elif self.banner is None:
             return
+        elif line in _PARTS:
+            self._take_part(number, line)
+        elif self.parts:
+            self.parts[-1].take(number, line, tag)
         elif line.startswith("#bytes"):
             self._take_header(number, line)
         elif self.place == "head":
@@ -192,6 +229,31 @@ class _Reader:
             raise ParseError(number, quote(line), "the columns of the first header")
         self.columns, self.place = columns, "table"
 
+    def _take_part(self, number: int, line: str) -> None:
+        assert self.banner is not None, "parts come after the banner"
+        expected = _PARTS[len(self.parts) : len(self.parts) + 1]
+        if self.place != "closed" or not self.banner["both"] or [line] != expected:
+            raise ParseError(number, quote(line), "it once, below the table of both ways")
+        part = _Reader()
+        part.banner, part.tag = self.banner, self.tag
+        self.parts.append(part)
+
+    def _require_parts(self) -> None:
+        """Of --report-both: both ways are there, and what they moved is what both together did."""
+        if not self.parts:
+            return
+        ways = [part.rows for part in self.parts if part.place == "closed"]
+        if len(ways) != len(_PARTS):
+            raise ParseError(0, "one way of --report-both", "a whole table of each way")
+        for rows in itertools.zip_longest(self.rows, *ways):
+            rates = [row.bandwidth_gbits_s for row in rows if isinstance(row, Bandwidth)]
+            if len({row and row.size_bytes for row in rows}) > 1 or len(rates) < len(rows):
+                raise ParseError(0, "ways of other sizes than both together", "the same sizes")
+            both, added = rates[0], sum(rates[1:])
+            if abs(added - both) > _WAYS_GBITS_S + _WAYS * both:
+                found = f"{added:.6g} Gb/s of both ways added up"
+                raise ParseError(0, found, f"the {both:.6g} of the first table")
+
     def _take_table(self, number: int, line: str, tag: str) -> None:
         if _RULE.fullmatch(line):
             if not self.rows:
@@ -204,6 +266,9 @@ class _Reader:
                 mine, other = self.tag or "no tag", tag or "no tag"
                 raise ParseError(number, f"a row of {other} in the table of {mine}", "one table")
             row = self._row(number, line)
+            if self._is_sample(row):
+                self.rows.append(row)
+                return
             if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
                 problem = f"{row.size_bytes} bytes after {self.rows[-1].size_bytes}"
                 raise ParseError(number, problem, "every size once, in rising order")
@@ -221,6 +286,15 @@ class _Reader:
             self.rows.append(row)
         elif _HIDDEN_ROW.search(line):
             raise ParseError(number, quote(line), "a row, or nothing that may hold one")
+
+    def _is_sample(self, row: Bandwidth | Latency) -> bool:
+        """Whether it is one more row of --run_infinitely: of the size of all above it."""
+        return bool(self.rows) and all(
+            isinstance(each, Bandwidth)
+            and each.peak_gbits_s is None
+            and each.size_bytes == row.size_bytes
+            for each in (*self.rows, row)
+        )
 
     def _row(self, number: int, line: str) -> Bandwidth | Latency:
         words = line.split()
@@ -256,8 +330,10 @@ class _Reader:
         operation = operations[self.banner["verb"]]
         test: Test = "bw" if self.banner["test"] == "BW" else "lat"
         self._require_table(operation, test)
+        self._require_parts()
         # A sweep has all sizes; datagrams, and EFA's, end at what one of them may be.
-        largest = self.rows[-1].size_bytes if len(self.rows) > 1 else SWEEP_SIZES[-1]
+        swept = len(self.rows) > 1 and not self._sampled
+        largest = self.rows[-1].size_bytes if swept else SWEEP_SIZES[-1]
         if largest != SWEEP_SIZES[-1] and self._stated("Connection type") in ("RC", "UC"):
             missing = f"no row of {2 * largest} bytes below that of {largest}"
             raise ParseError(0, missing, f"a sweep to {SWEEP_SIZES[-1]} bytes")
@@ -283,7 +359,13 @@ class _Reader:
             local=tuple(self.addresses["local"]),
             remote=tuple(self.addresses["remote"]),
             rows=tuple(self.rows),
+            sampled=self._sampled,
         )
+
+    @property
+    def _sampled(self) -> bool:
+        several = len(self.rows) > 1 or bool(self.stopped)
+        return several and bool(self.rows) and self._is_sample(self.rows[-1])
 
     def _require_table(self, operation: Operation, test: Test) -> None:
         if self.place == "head":
@@ -296,7 +378,13 @@ class _Reader:
             raise ParseError(0, "the columns of another test", f"those of a {test} test")
         if not self.rows:
             raise ParseError(0, "no row below the header", "a row for every size")
-        if self.place != "closed":
+        if self.stopped and not self._sampled:
+            raise ParseError(self.stopped, quote(_STOPPED), "no error message")
+        if self._sampled:
+            if self.place == "closed" and not self.stopped:
+                problem = f"{self.rows[-1].size_bytes} bytes after {self.rows[0].size_bytes}"
+                raise ParseError(0, problem, "every size once, in rising order")
+        elif self.place != "closed":
             problem = f"the table open after {self.rows[-1].size_bytes} bytes"
             raise ParseError(0, problem, "a line of dashes below the last row")
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from railgauge.locating import End, Evidence, Missing, Result
 from railgauge.tools import ParseError, nccl_tests
 from railgauge.tools.common.lines import plain
+from railgauge.tools.nccl_tests.alone import why_alone
 from railgauge.tools.nccl_tests.result import Device
 from railgauge.tools.nccl_tests.text import each, scan
 
@@ -37,7 +38,7 @@ def runs_in(texts: Mapping[str, str]) -> list[Run]:
             tuple(dict.fromkeys(device.host for device in _devices(run))),
         )
         for name, text in texts.items()
-        for runs in [each(text)]
+        for runs in [[text] if why_alone(text) else each(text)]
         for number, run in enumerate(runs, start=1)
     ]
 
@@ -63,7 +64,8 @@ def _breaks_off(run: Run) -> bool:
 def read(runs: Iterable[Run]) -> Evidence:
     """The evidence of outputs. The pair of an output is the two hosts of its device
     lines, its value the bus bandwidth of its largest size. A run that the judge refuses failed. An
-    output without a pair is missing. Of a file to which runs were appended each counts.
+    output without a pair is missing, and so is one whose ranks did not run one test together. Of a
+    file to which runs were appended each counts.
     """
     evidence = Evidence()
     results: list[Result] = []
@@ -73,6 +75,8 @@ def read(runs: Iterable[Run]) -> Evidence:
         if len(run.hosts) != 2:
             hosts = f"{len(run.hosts)} hosts" if run.hosts else "no hosts in device lines"
             missing.append(Missing(run.place, None, f"{hosts}, expected two"))
+        elif why := _why_no_pair(run.text):
+            missing.append(Missing(run.place, None, why))
         # A copy of an output is the same run.
         elif run.text.strip() not in taken:
             taken.add(run.text.strip())
@@ -85,6 +89,15 @@ def read(runs: Iterable[Run]) -> Evidence:
             results[place] = o._replace(condition=usual[0][0])
     evidence.add(results, missing)
     return evidence
+
+
+def _why_no_pair(text: str) -> str:
+    """Why an output of two hosts says nothing of what is between them: it was started in another
+    way.
+    """
+    if len({device.group for device in _devices(text)}) > 1:
+        return "several groups of ranks (NCCL_TESTS_SPLIT), expected one"
+    return why_alone(text)
 
 
 def _result(a: End, b: End, text: str) -> Result:

@@ -343,6 +343,33 @@ def test_an_output_of_three_hosts_is_no_pair() -> None:
     assert evidence.results == [] and "3 hosts" in evidence.missing[0].why
 
 
+def alone(a: str, b: str) -> str:
+    """What both nodes print where a test without MPI starts on each of them."""
+    of_one = re.sub(r".*Rank +[4-7] .*\n", "", output(a, b, 84.5))
+    of_one = re.sub(r"Pid +[0-9]+", "Pid 100", of_one)
+    return of_one + of_one.replace(f"on {a}", f"on {b}")
+
+
+def test_ranks_that_each_started_alone_are_missing_and_accuse_nobody() -> None:
+    texts = {**folder(), "n2-n3.log": alone("n2", "n3")}
+    evidence = read_logs(texts)
+    [missing] = evidence.missing
+    assert (missing.place, missing.why) == (
+        "n2-n3.log",
+        "each rank started alone (no MPI): n2 and n3 have a rank 0 each",
+    )
+    assert locate(evidence).suspects == ()
+
+
+def test_an_output_of_several_groups_is_missing_and_accuses_nobody() -> None:
+    texts = folder()
+    texts["n2-n3.log"] = re.sub(r"(Rank +[1357] Group +)0", r"\g<1>1", texts["n2-n3.log"])
+    evidence = read_logs(texts)
+    [missing] = evidence.missing
+    assert missing.place == "n2-n3.log" and "NCCL_TESTS_SPLIT" in missing.why
+    assert locate(evidence).suspects == ()
+
+
 # ---- what switches counted ----
 
 
