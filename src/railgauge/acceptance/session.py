@@ -35,8 +35,9 @@ def use(system: str, partition: str = "") -> None:
     """
     if (problem := client.elsewhere()) is not None:
         raise problem
-    _drop_callers_variables(system)
+    # First: in a rehearsal the description of this system is another one.
     os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
+    _drop_callers_variables(system)
     os.environ["RFM_CONFIG_FILES"] = f":{paths.SETTINGS}"
     if in_lab(system):
         commands = str(paths.lab_folder() / "bin")

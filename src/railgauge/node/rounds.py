@@ -58,6 +58,9 @@ _PARTS = tuple(run + part for run in ("", anew.PREFIX) for part in ("server", "c
 #: much more.
 SLOW, SLOW_S = 3, 10.0
 
+#: Facts of a side where the tool was not started: this says nothing of the network.
+_NOT_STARTED = ("missing", "no_state")
+
 Send = Callable[[str, wire.Message], None]
 Write = Callable[[Event], None]
 
@@ -381,8 +384,12 @@ class Rounds:
                 self._run_of[place.index], self._carried[place.index] = run, {}
             if (side := carried.carried(line)) is not None:
                 self._carried[place.index][part] = side
-        if call.get("exit_code") != 0:
-            self._good[place.index] = False
+        facts = line.get("facts")
+        if isinstance(facts, dict) and any(facts.get(name) for name in _NOT_STARTED):
+            self._good[place.index] = None
+        elif call.get("exit_code") != 0:
+            # The other side may have said that its tool was not started.
+            self._good.setdefault(place.index, False)
 
     def _mail(self, place: Place, role: str, message: wire.Message) -> None:
         if not isinstance(message.get("name"), str):
@@ -436,7 +443,7 @@ class Rounds:
             known = {"done": self._good.get(place.index, True), "late": False}
             self._good[place.index] = known.get(outcome)
         seconds = round(time.monotonic() - (place.started_at or place.asked_at), 3)
-        if outcome == "done" and self._good.get(place.index) is not False:
+        if outcome == "done" and self._good.get(place.index, True):
             self._took.setdefault(self._sweep.places[place.index].of, []).append(seconds)
         self._write(
             {

@@ -13,11 +13,12 @@ import pytest
 from railgauge import paths
 
 #: The package's own first file is read on the way to railgauge.node; files are written whole; the
-#: gate asks Slurm. Between the rounds of a sweep its results are looked at: `railgauge.locating`.
-SLURM = ("errors", "slurm", "slurm.client", "slurm.nodes")
+#: gate asks Slurm. Between the rounds of a sweep its results are looked at: `railgauge.locating`,
+#: which sorts names.
+SHARED = ("errors", "names", "slurm", "slurm.client", "slurm.nodes")
 PROGRAMS = [
     paths.SOURCE / "railgauge" / "__init__.py",
-    *(paths.SOURCE / "railgauge" / f"{name}.py" for name in ("atomic", "errors")),
+    *(paths.SOURCE / "railgauge" / f"{name}.py" for name in ("atomic", "errors", "names")),
     *(
         paths.SOURCE / "railgauge" / "slurm" / f"{name}.py"
         for name in ("__init__", "client", "nodes")
@@ -44,7 +45,7 @@ def imported(program: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_program_imports_the_standard_library_and_its_neighbours_only(program: Path) -> None:
-    own = ("railgauge", "railgauge.node", *(f"railgauge.{name}" for name in SLURM))
+    own = ("railgauge", "railgauge.node", *(f"railgauge.{name}" for name in SHARED))
     others = {
         name
         for name in imported(program)

@@ -495,6 +495,25 @@ def test_so_many_rounds_and_no_more() -> None:
     assert again(swept(ring(retests=0), **dict.fromkeys(NAMES, failing))) == []
 
 
+@pytest.mark.parametrize("fact", [{"missing": ["iperf"]}, {"no_state": "one NUMA node"}])
+@pytest.mark.parametrize("says", [{"server"}, {"client"}, {"server", "client"}])
+def test_a_tool_that_was_not_started_says_nothing_of_the_network(
+    fact: dict[str, Any], says: set[str]
+) -> None:
+    def unable(cluster: Cluster, node: str, message: wire.Message) -> None:
+        if message["do"] == "prepare":
+            good(cluster, node, message)
+        elif message["do"] == "go":
+            place, role = message["place"], message["role"]
+            facts = fact if role in says else {}
+            line = {"call": {"role": role, "seconds": 3.0, "exit_code": None}, "facts": facts}
+            told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
+            cluster.say(node, "side", place, role, **told)
+            cluster.say(node, "ended", place, role, why="")
+
+    assert again(swept(ring(), **dict.fromkeys(NAMES, unable))) == []
+
+
 @pytest.mark.parametrize(("rate", "bad"), [(5.9, True), (6.1, False)])
 def test_below_what_is_asked_a_pair_is_bad_without_peers(rate: float, bad: bool) -> None:
     pairs = [("n1", "n2"), ("n3", "n4"), ("n5", "n1")]
