@@ -1611,6 +1611,25 @@ MUTANTS = [
         f"{_PATROL}/test_run.py -k read_yet",
     ),
     Mutant(
+        "a tool that was not started makes its pair low",
+        "src/railgauge/node/rounds.py",
+        '_NOT_STARTED = ("missing", "no_state")',
+        "_NOT_STARTED = ()",
+        "tests/unit/node/test_rounds.py -k not_started",
+    ),
+    Mutant(
+        "a rehearsal's system is loaded before it is known as the rehearsed one",
+        "src/railgauge/acceptance/session.py",
+        """    # First: in a rehearsal the description of this system is another one.
+    os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
+    _drop_callers_variables(system)
+""",
+        """    _drop_callers_variables(system)
+    os.environ["RFM_SYSTEM"] = f"{system}:{partition}" if partition else system
+""",
+        "tests/unit/slurm/test_callers.py -k rehearsal",
+    ),
+    Mutant(
         "late is judged by places of other conditions",
         "src/railgauge/node/rounds.py",
         "self._took.setdefault(self._sweep.places[place.index].of, [])",

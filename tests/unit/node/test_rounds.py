@@ -495,23 +495,31 @@ def test_so_many_rounds_and_no_more() -> None:
     assert again(swept(ring(retests=0), **dict.fromkeys(NAMES, failing))) == []
 
 
-@pytest.mark.parametrize("fact", [{"missing": ["iperf"]}, {"no_state": "one NUMA node"}])
-@pytest.mark.parametrize("says", [{"server"}, {"client"}, {"server", "client"}])
-def test_a_tool_that_was_not_started_says_nothing_of_the_network(
-    fact: dict[str, Any], says: set[str]
-) -> None:
-    def unable(cluster: Cluster, node: str, message: wire.Message) -> None:
+def failing_at_n2(facts: dict[str, Any]) -> Answer:
+    """n2's tool has no exit code and these facts, and that of its partner fails."""
+
+    def answer(cluster: Cluster, node: str, message: wire.Message) -> None:
         if message["do"] == "prepare":
             good(cluster, node, message)
         elif message["do"] == "go":
             place, role = message["place"], message["role"]
-            facts = fact if role in says else {}
-            line = {"call": {"role": role, "seconds": 3.0, "exit_code": None}, "facts": facts}
+            failed = "n2" in cluster.orders.places[place].roles.values()
+            code = None if node == "n2" else int(failed)
+            line = {
+                "call": {"role": role, "seconds": 3.0, "exit_code": code},
+                "facts": facts if node == "n2" else {},
+            }
             told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
             cluster.say(node, "side", place, role, **told)
             cluster.say(node, "ended", place, role, why="")
 
-    assert again(swept(ring(), **dict.fromkeys(NAMES, unable))) == []
+    return answer
+
+
+@pytest.mark.parametrize("fact", [{"missing": ["iperf"]}, {"no_state": "one NUMA node"}])
+def test_a_tool_that_was_not_started_says_nothing_of_the_network(fact: dict[str, Any]) -> None:
+    assert again(swept(ring(), **dict.fromkeys(NAMES, failing_at_n2({})))) != []
+    assert again(swept(ring(), **dict.fromkeys(NAMES, failing_at_n2(fact)))) == []
 
 
 @pytest.mark.parametrize(("rate", "bad"), [(5.9, True), (6.1, False)])

@@ -10,6 +10,7 @@ import pytest
 from railgauge import paths, systems
 from railgauge.acceptance import session
 from railgauge.slurm import client
+from railgauge.systems import rehearsal
 
 #: The names in the programs that read them.
 READ = (paths.HOME / "tests/data/help/slurm-24.11-variables.txt").read_text().split("\n")[1:-1]
@@ -72,6 +73,20 @@ def test_a_system_names_what_it_wants_kept(
     assert "SBATCH_QOS" not in os.environ
     assert {"SBATCH_ACCOUNT", "UCX_TLS"} <= client.environment().keys()
     assert "not passed on to jobs: SBATCH_QOS;" in capsys.readouterr().err
+
+
+def test_a_rehearsal_has_the_nodes_of_the_lab_whatever_the_caller_has_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    systems.load.cache_clear()
+    monkeypatch.delenv("RFM_SYSTEM", raising=False)
+    os.environ.update({rehearsal.VARIABLE: "healthy", "NCCL_ALGO": "Ring"})
+    try:
+        session.use("dgx-spark")
+        assert "not passed on to jobs: NCCL_ALGO" in capsys.readouterr().err
+        assert "n1" in {node for p in systems.load("dgx-spark").partitions for node in p.nodes}
+    finally:
+        systems.load.cache_clear()
 
 
 def test_what_is_not_passed_on_is_said_but_for_the_job_that_it_is_in(
