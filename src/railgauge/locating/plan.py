@@ -297,8 +297,10 @@ class _Plan:
         senders of third leaves, and of their own: so what leaves one leaf is told from what enters
         another.
         """
-        name = suspect.name.partition(":")[0].partition(" rail ")[0].partition("-")[0]
-        own = {end for end in self.ends if self.leaf_of.get(end) == name}
+        # A spine, or a rail of many leaves, is at no one leaf.
+        leaves_of = {self.leaf_of.get(end) for end in suspect.ends}
+        name = leaves_of.pop() if len(leaves_of) == 1 else None
+        own = {end for end in self.ends if name and self.leaf_of.get(end) == name}
         lows = [
             pair
             for number in self.evidence.lows
