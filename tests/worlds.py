@@ -22,41 +22,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-# ---- the adapter: the only lines that know which locator is judged ----
-
-try:
-    from railgauge import locating as _locating
-    from railgauge.locating import End  # type: ignore
-except ImportError:
-    _locating = None
-    from railgauge.verdict.locating import End
-
-    from railgauge.verdict import locating as _today
+from railgauge import locating
+from railgauge.locating import End, Evidence, Located, Result, Suspect, locate
+from railgauge.locating.plan import next_round
 
 #: (leaf, name of the receiver), or (leaf, name of the sender, name of the receiver) -> spine
 Routes = Mapping[tuple[str, ...], str]
 Place = tuple[End, End]
-
-
-class Result(NamedTuple):
-    """A run in which data flowed from sender to receiver; `value` is None where it failed."""
-
-    sender: End
-    receiver: End
-    value: float | None
-    round: int
-    condition: str = ""
-
-
-class Named(NamedTuple):
-    """A suspect, as the worlds read it."""
-
-    kind: str
-    name: str
-    confirmed: bool
-    nodes: tuple[str, ...]
-    ends: tuple[End, ...]
-    direction: str = ""
 
 
 class Judge:
@@ -65,48 +37,25 @@ class Judge:
     def __init__(
         self, leaves: Mapping[End, str] | None, directed: bool, routes: Routes | None = None
     ) -> None:
-        self.located: Any = None
-        self.added = False
-        if _locating is not None:
-            known = dict(leaves) if leaves is not None else None
-            tables = _locating.Routes(routes) if routes else None
-            self.evidence: Any = _locating.Evidence(known, directed=directed, routes=tables)
-        else:
-            self.evidence = _today.Evidence(leaves, directed=directed)
+        tables = locating.Routes(routes) if routes else None
+        self.evidence = Evidence(leaves, directed=directed, routes=tables)
+        self._located: Located | None = None
 
     def add(self, results: Iterable[Result]) -> None:
-        self.located, self.added = None, True
-        if _locating is not None:
-            self.evidence.add([_locating.Result(*result) for result in results])
-        else:
-            # Today's first end is the server, which receives.
-            self.evidence.add(
-                [_today.Observation(r.receiver, r.sender, r.value, r.round) for r in results]
-            )
+        self._located = None
+        self.evidence.add(results)
 
-    def suspects(self) -> list[Named]:
-        located = self._locate()
-        return [
-            Named(s.kind, s.name, s.confirmed, s.nodes, s.ends, getattr(s, "direction", ""))
-            for s in (located.suspects if located else ())
-        ]
+    def suspects(self) -> tuple[Suspect, ...]:
+        return self._locate().suspects
 
     def next_round(self, ends: Sequence[End], number: int) -> list[Place]:
         """The places that the planner wants next, sender first."""
-        located = self._locate()
-        if _locating is not None:
-            from railgauge.locating.plan import next_round  # type: ignore
+        return next_round(self.evidence, self._locate(), ends, number)
 
-            chosen = next_round(self.evidence, located, ends, number)
-            return [(sender, receiver) for sender, receiver in chosen]
-        from tests import rounds
-
-        return [(b, a) for a, b in rounds.next_round(self.evidence, ends, number, located)]
-
-    def _locate(self) -> Any:
-        if self.located is None and (self.added or _locating is not None):
-            self.located = (_locating or _today).locate(self.evidence)
-        return self.located
+    def _locate(self) -> Located:
+        if self._located is None:
+            self._located = locate(self.evidence)
+        return self._located
 
 
 # ---- chance ----
@@ -586,7 +535,7 @@ class World:
         rails = [end for end in self.ends if end in self.bad and end.node not in self.bad_nodes]
         self.wanted += [("rail", end.name) for end in rails]
 
-    def innocents(self, suspects: Iterable[Named]) -> tuple[list[str], list[str]]:
+    def innocents(self, suspects: Iterable[Suspect]) -> tuple[list[str], list[str]]:
         """Of the confirmed suspects the innocent nodes and rails, and the other innocents."""
         ends: list[str] = []
         others: list[str] = []
@@ -597,7 +546,7 @@ class World:
                 (ends if mine else others).append(label)
         return ends, others
 
-    def _is_true(self, suspect: Named) -> bool:
+    def _is_true(self, suspect: Suspect) -> bool:
         if suspect.kind == "node":
             return suspect.name in self.bad_nodes
         if suspect.kind == "rail":
@@ -609,7 +558,7 @@ class World:
             return any(self._is_link(suspect, link) for link in self.bad_links)
         return not self.bad_nodes.isdisjoint(suspect.nodes)
 
-    def _is_bad_pair(self, suspect: Named) -> bool:
+    def _is_bad_pair(self, suspect: Suspect) -> bool:
         """Whether any two of its ends are bad with each other, one way or the other."""
         ends = [self.index[end] for end in suspect.ends if end in self.index]
         if not ends:
@@ -621,14 +570,14 @@ class World:
             for fault in self.faults
         )
 
-    def _is_link(self, suspect: Named, link: Link) -> bool:
+    def _is_link(self, suspect: Suspect, link: Link) -> bool:
         """A leaf's name alone is that of any of its links, and no direction is any."""
         if suspect.direction not in ("", link.direction):
             return False
         spine = f"spine{link.spine}"
         return suspect.name in (f"leaf{link.leaf}", f"leaf{link.leaf}:{spine}", spine)
 
-    def is_named(self, part: Part, suspects: Sequence[Named]) -> bool:
+    def is_named(self, part: Part, suspects: Sequence[Suspect]) -> bool:
         kind, what = part
         if kind == "node":
             rails = {("rail", end.name) for end in self.ends if end.node == what}
@@ -1290,7 +1239,7 @@ def _measure(world: World, outcome: Outcome, stop: bool) -> None:
             return
 
 
-def _take(outcome: Outcome, world: World, suspects: list[Named], number: int) -> None:
+def _take(outcome: Outcome, world: World, suspects: Sequence[Suspect], number: int) -> None:
     ends, others = world.innocents(suspects)
     outcome.ends = list(dict.fromkeys([*outcome.ends, *ends]))
     outcome.others = list(dict.fromkeys([*outcome.others, *others]))

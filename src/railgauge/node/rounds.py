@@ -195,14 +195,15 @@ class Rounds:
         good = self._judged(places)
         evidence.add(
             Result(
-                End(self._ends(index)[1]),
-                End(self._ends(index)[0]),
+                End(client),
+                End(server),
                 1.0 if good[index] else None,
                 self._begun[index],
                 quiet=index in self._quiet,
             )
             for index in places
             if good[index] is not None
+            for server, client in [self._ends(index)]
         )
         return evidence
 

@@ -4,31 +4,33 @@ one way, with nobody behind it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
 
-from tests.worlds import Judge, Named, issue_pairs, issue_static_routes
+from railgauge.locating import Evidence, Suspect, locate, plan
+from tests.worlds import Judge, issue_pairs, issue_static_routes
 
 
-def by_pairs(case: tuple[int, float, float, int], directed: bool) -> list[Named]:
+def by_pairs(case: tuple[int, float, float, int], directed: bool) -> Sequence[Suspect]:
     judge = Judge(None, directed)
     judge.add(issue_pairs(*case))
     return judge.suspects()
 
 
-def by_static_routes(case: tuple[int, int, float], way: Literal["up", "down"]) -> list[Named]:
+def by_static_routes(case: tuple[int, int, float], way: Literal["up", "down"]) -> Sequence[Suspect]:
     results, leaves = issue_static_routes(*case, way)
     judge = Judge(leaves, directed=True)
     judge.add(results)
     return judge.suspects()
 
 
-def confirmed_nodes(suspects: list[Named]) -> list[str]:
+def confirmed_nodes(suspects: Sequence[Suspect]) -> list[str]:
     return [s.name for s in suspects if s.confirmed and s.kind in ("node", "rail")]
 
 
-def confirmed_links(suspects: list[Named]) -> list[Named]:
+def confirmed_links(suspects: Sequence[Suspect]) -> Sequence[Suspect]:
     return [s for s in suspects if s.confirmed and s.kind == "uplink"]
 
 
@@ -81,3 +83,18 @@ def test_a_link_with_static_routes_is_named_with_its_direction(
 def test_a_link_down_is_named_with_those_who_receive_over_it() -> None:
     links = confirmed_links(by_static_routes((3, 30, 0.5), "down"))
     assert {"n19", "n27"} <= {node for link in links for node in link.nodes}
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_the_name_of_a_leaf_changes_no_planned_pair(way: Literal["up", "down"]) -> None:
+    """Names of leaves may have what joins the names of uplinks: `leaf-1`, `rail 1 leaf 2`."""
+    results, leaves = issue_static_routes(2, 12, 0.5, way)
+    planned = []
+    for renamed in ("{}", "row-{}", "row rail {}", "row:{}"):
+        named = {end: renamed.format(leaf) for end, leaf in leaves.items()}
+        evidence = Evidence(named, directed=True)
+        evidence.add(results)
+        located = locate(evidence)
+        assert [s.kind for s in located.suspects] == ["uplink"]
+        planned.append(plan.next_round(evidence, located, list(leaves), 13))
+    assert planned == [planned[0]] * 4

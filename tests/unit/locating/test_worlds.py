@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import statistics
 
 import pytest
 
+from railgauge.locating import Suspect
+from railgauge.locating.suspects import Measure
 from tests import worlds
 from tests.worlds import (
     WORLDS,
@@ -16,7 +19,6 @@ from tests.worlds import (
     Ends,
     Link,
     Links,
-    Named,
     Pairs,
     World,
 )
@@ -41,8 +43,8 @@ def lost(drawn: World, sender: int, receiver: int) -> bool:
     return statistics.median(values(drawn, sender, receiver)) < 97
 
 
-def confirmed(kind: str, name: str, nodes: tuple[str, ...] = (), direction: str = "") -> Named:
-    return Named(kind, name, True, nodes, (), direction)
+def confirmed(kind: str, name: str, nodes: tuple[str, ...] = (), direction: str = "") -> Suspect:
+    return Suspect(kind, name, 0.0, nodes, (), (), (), direction=direction)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -129,7 +131,7 @@ def test_bad_pairs_are_bad_both_ways_or_each_way_for_itself(ordered: bool) -> No
     [
         (confirmed("node", "n00"), False),
         (confirmed("node", "n01"), True),
-        (confirmed("node", "n01")._replace(confirmed=False), False),
+        (dataclasses.replace(confirmed("node", "n01"), confirm=(Measure("n01", "", ""),)), False),
         (confirmed("uplink", "leaf1", direction="up"), False),
         (confirmed("uplink", "leaf1:spine3"), False),
         (confirmed("uplink", "leaf1", direction="down"), True),
@@ -140,7 +142,7 @@ def test_bad_pairs_are_bad_both_ways_or_each_way_for_itself(ordered: bool) -> No
     ],
 )
 def test_only_a_confirmed_part_that_is_not_at_fault_is_an_innocent(
-    suspect: Named, innocent: bool
+    suspect: Suspect, innocent: bool
 ) -> None:
     faults = [Ends({0: 0.3}), Links({Link(1, 3, "up"): 0.3}, True)]
     drawn = world(routing=ByDestination(4), faults=faults)

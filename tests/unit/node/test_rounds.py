@@ -32,15 +32,19 @@ def listed(*pairs: tuple[str, str], rounds: list[list[int]], **order: Any) -> sw
 Answer = Callable[["Cluster", str, wire.Message], None]
 
 
+def end(cluster: Cluster, node: str, place: int, role: str, line: dict[str, Any]) -> None:
+    """A side leaves its exit line, and is over."""
+    cluster.say(node, "side", place, role, role=role, line=line, out="", err="", files={})
+    cluster.say(node, "ended", place, role, why="")
+
+
 def good(cluster: Cluster, node: str, message: wire.Message) -> None:
     """An agent whose sides do what they are told, at once."""
     place, role = message["place"], message["role"]
     if message["do"] == "prepare":
         cluster.say(node, "prepared", place, role)
     elif message["do"] == "go":
-        line = {"role": role, "line": LINE, "out": "", "err": "", "files": {}}
-        cluster.say(node, "side", place, role, **line)
-        cluster.say(node, "ended", place, role, why="")
+        end(cluster, node, place, role, LINE)
 
 
 class Cluster:
@@ -433,9 +437,7 @@ def carrying(
         seconds = 4.0 if role == "client" and node in late else 3.0
         call = {"role": role, "seconds": seconds, "exit_code": int(failed)}
         line = {"call": call, "facts": facts}
-        told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
-        cluster.say(node, "side", place, role, **told)
-        cluster.say(node, "ended", place, role, why="")
+        end(cluster, node, place, role, line)
 
     return answer
 
@@ -486,9 +488,7 @@ def test_so_many_rounds_and_no_more() -> None:
             # Whoever serves is bad at every second place: nothing explains that.
             code = int(role == "server" and place % 2)
             line = {"call": {"role": role, "seconds": 3.0, "exit_code": code}, "facts": {}}
-            told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
-            cluster.say(node, "side", place, role, **told)
-            cluster.say(node, "ended", place, role, why="")
+            end(cluster, node, place, role, line)
 
     cluster = swept(ring(retests=1), **dict.fromkeys(NAMES, failing))
     assert {number for number, _ in again(cluster)} <= {2}
@@ -509,9 +509,7 @@ def failing_at_n2(facts: dict[str, Any]) -> Answer:
                 "call": {"role": role, "seconds": 3.0, "exit_code": code},
                 "facts": facts if node == "n2" else {},
             }
-            told = {"role": role, "line": line, "out": "", "err": "", "files": {}}
-            cluster.say(node, "side", place, role, **told)
-            cluster.say(node, "ended", place, role, why="")
+            end(cluster, node, place, role, line)
 
     return answer
 
