@@ -98,6 +98,13 @@ def _contention(what: str, old: str, test: str, new: str = "False") -> Mutant:
 
 
 MUTANTS = [
+    Mutant(
+        "nodes are made of YAML before its levels are counted",
+        "src/railgauge/yamlfile.py",
+        "        _refuse_bottomless(text)\n",
+        "",
+        "tests/unit/test_yamlfile.py -k levels_are_counted",
+    ),
     _without("job_completed", "Cancelled"),
     _without("every_rank_reported", "RankMissing"),
     _without("every_call_succeeded", "ToolFails"),
