@@ -7,6 +7,7 @@ as the rails of a pair of nodes may share a cause.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -389,20 +390,30 @@ class Paths:
                 found[group] = Count(lows, max(self._pairs[group][which] - count.all, lows))
         return found
 
-    def around_others(self, part: Part, level: int) -> Count:
+    def around_others(self, part: Part, level: int, explained: Iterable[Path]) -> Count:
         """Of the nodes, but the part's, that are low with two or more others: how many of their
-        pairs are low. Faults that gather at some nodes, as at a leaf that is not known, make a
-        healthy one of these low more often than all nodes are.
+        pairs are low, in the part's way. Faults that gather at some nodes, as at a leaf that is not
+        known, make a healthy one of these low more often than all nodes are. Of the `explained`
+        paths these count too.
         """
         low_paths = {**self.open, **self.mixed}
+        low_paths.update((path, self.explained[path][0]) for path in explained)
         low: dict[str, set[str]] = {}
         for (a, b), at in low_paths.items():
-            if at >= level and part.node not in (a.node, b.node):
+            if at < level or part.node in (a.node, b.node):
+                continue
+            if part.way != "receive":
                 low.setdefault(a.node, set()).add(b.node)
+            if part.way != "send":
                 low.setdefault(b.node, set()).add(a.node)
         often = {node for node, partners in low.items() if len(partners) > 1}
         lows = {frozenset((n, other)) for n in often for other in low[n]}
-        pairs = {frozenset((n, other)) for n in often for other in self.of_node[n]}
+        pairs = {
+            frozenset((n, other))
+            for n in often
+            for other, ways in self.of_node[n].items()
+            if not part.way or ways[part.way == "receive"]
+        }
         return Count(len(lows), len(pairs))
 
     def explain(self, part: Part, lows: Iterable[Path], gain: float) -> None:
@@ -418,6 +429,12 @@ class Paths:
                 self.explained[path] = level, gain
             else:
                 self.behind[path] = level
+
+    def explain_surely(self, lows: Iterable[Path]) -> None:
+        """Take these low paths for explained, whatever that gained."""
+        for path in lows:
+            if path in self.explained:
+                self.explained[path] = self.explained[path][0], math.inf
 
 
 def _of_most(levels: list[int]) -> int:
