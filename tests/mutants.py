@@ -99,6 +99,13 @@ def _contention(what: str, old: str, test: str, new: str = "False") -> Mutant:
 
 MUTANTS = [
     Mutant(
+        "flows that may share a link are measured again at once",
+        "src/railgauge/locating/plan.py",
+        " and self._is_apart(pair):\n",
+        ":\n",
+        "tests/unit/locating/test_scenarios.py -k shared_a_link",
+    ),
+    Mutant(
         "an agent that lost the conductor is a node that went",
         "src/railgauge/checks/sweep.py",
         "was_there = silent and ",

@@ -1021,3 +1021,23 @@ def test_two_slow_nodes_of_eight_are_confirmed_though_each_makes_pairs_of_the_ot
         ("node", "n2", True),
         ("node", "n3", True),
     }
+
+
+def test_pairs_whose_flows_may_have_shared_a_link_are_measured_again_one_at_a_time() -> None:
+    """Two static flows from leaf b to leaf a took one uplink in a round: measured at once again they
+    would be slow again, and the pairs accused.
+    """
+    nodes = [f"{leaf}{place}" for leaf in "abcd" for place in range(4)]
+    ends = [End(node) for node in nodes]
+    evidence = Evidence({end: end.node[0] for end in ends}, directed=True)
+    # All others are good: a sender and the one so many places behind it.
+    for number, shift in enumerate((1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15)):
+        turned = [*ends[shift:], *ends[:shift]]
+        evidence.add(Result(a, b, 24.5, number) for a, b in zip(ends, turned, strict=True))
+    shared = [(End(f"b{place}"), End(f"a{place}")) for place in range(2)]
+    evidence.add(Result(a, b, 8.0, 12) for a, b in shared)
+    evidence.add(Result(a, b, 24.5, 12) for a, b in zip(ends[8:12], ends[12:], strict=True))
+    found = locate(evidence)
+    assert {s.name for s in found.suspects} == {"a0-b0", "a1-b1"}
+    again = plan.next_round(evidence, found, ends, 13)
+    assert sum(pair in shared for pair in again) == 1
