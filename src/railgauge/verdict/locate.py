@@ -187,12 +187,17 @@ def _alone(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
 
 
 def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> list[Suspect]:
-    """The pairs that no job got through, without those that a suspect leaf or uplink explains."""
-    suspect_leaves = {s.name.partition(":")[0] for s in known if s.kind in ("leaf", "uplink")}
+    """The pairs that no job got through, without those that a suspect leaf, uplink or spine
+    explains: a spine is on paths between any two leaves.
+    """
+    switches = {s.name.partition(":")[0] for s in known if s.kind in ("leaf", "uplink")}
 
     def explained(nodes: tuple[str, ...]) -> bool:
-        between = ({leaf_of.get(node) for node in nodes} for leaf_of in leaves.values())
-        return any(len(pair) > 1 and pair & suspect_leaves for pair in between)
+        for leaf_of in leaves.values():
+            between = {leaf_of[node] for node in nodes if node in leaf_of}
+            if len(between) > 1 and (between & switches or not switches <= set(leaf_of.values())):
+                return True
+        return False
 
     return [
         Suspect(

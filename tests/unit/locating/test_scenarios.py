@@ -1024,8 +1024,8 @@ def test_two_slow_nodes_of_eight_are_confirmed_though_each_makes_pairs_of_the_ot
 
 
 def test_pairs_whose_flows_may_have_shared_a_link_are_measured_again_one_at_a_time() -> None:
-    """Two static flows from leaf b to leaf a took one uplink in a round: measured at once again they
-    would be slow again, and the pairs accused.
+    """Two static flows from leaf b to leaf a took one uplink in a round. Measured at once again
+    they would be slow again, and the pairs accused.
     """
     nodes = [f"{leaf}{place}" for leaf in "abcd" for place in range(4)]
     ends = [End(node) for node in nodes]

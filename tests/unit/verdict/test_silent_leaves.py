@@ -214,14 +214,21 @@ def test_the_verdict_says_where_to_look(dark: Recorded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "pairs"),
-    [(("n1", "n9"), []), (("n9", "n1"), []), (("n1", "n2"), ["n1-n2"]), (("n5", "n9"), ["n5-n9"])],
+    ("suspect", "nodes", "pairs"),
+    [
+        ("leaf1:spine2", ("n1", "n9"), []),
+        ("leaf1:spine2", ("n9", "n1"), []),
+        ("leaf1:spine2", ("n1", "n2"), ["n1-n2"]),
+        ("leaf1:spine2", ("n5", "n9"), ["n5-n9"]),
+        ("spine2", ("n5", "n9"), []),
+        ("spine2", ("n5", "n6"), ["n5-n6"]),
+    ],
 )
 def test_a_cut_path_that_a_suspect_uplink_explains_is_named_for_nothing_else(
-    nodes: tuple[str, str], pairs: list[str]
+    suspect: str, nodes: tuple[str, str], pairs: list[str]
 ) -> None:
-    """It crosses from that leaf to another one."""
+    """It crosses from that leaf, or over that spine, to another leaf."""
     cut = Failure(UNREACHED, f"{nodes[0]} does not reach {nodes[1]}", nodes)
     cases = [case_on(nodes, passed=False, failures=(cut,), rows=())]
-    uplink = Suspect("uplink", "leaf1:spine2", 9.0, (), (), (), ())
-    assert [suspect.name for suspect in verdict_locate._cuts(cases, [uplink], LEAVES)] == pairs
+    uplink = Suspect("uplink", suspect, 9.0, (), (), (), ())
+    assert [pair.name for pair in verdict_locate._cuts(cases, [uplink], LEAVES)] == pairs
