@@ -2443,6 +2443,13 @@ MUTANTS = [
         "tests/unit/systems/test_schema.py -k two_systems",
     ),
     Mutant(
+        "any host with the name of a lab's head is that lab",
+        "src/railgauge/systems/__init__.py",
+        "    if is_of_lab(system.name) and lab.system_here() != system.name:\n",
+        "    if False:\n",
+        "tests/unit/systems/test_schema.py -k labs_head",
+    ),
+    Mutant(
         "a session that did not begin is a verdict",
         "src/railgauge/acceptance/accept.py",
         "        _require_begun(campaign, output)\n",

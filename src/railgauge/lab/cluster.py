@@ -328,6 +328,9 @@ class Lab:
         for folder in (self.folders.log, self.folders.machines, self.folders.bin):
             folder.mkdir(parents=True, exist_ok=True)
         render.write(run / "etc", render.render(self.spec, self.partitions, self.release))
+        if not self.spec.slurm_conf:
+            # The machines see this folder as /etc/slurm. A cluster of somebody else is no lab.
+            write_text(run / "etc" / lab.MARK.name, self.system)
         write_text(run / "system", self.system)
         write_text(run / "release", self.release.name)
         write_text(run / "lab.json", self.spec.model_dump_json())

@@ -451,6 +451,14 @@ def test_hostnames_that_were_copied_are_a_problem(pod: Path) -> None:
     assert f"next: edit hostnames in {pod}/reframe.yaml: '^mine-login1$' is exactly" in found
 
 
+def test_hostnames_of_a_lab_are_no_problem_of_a_sites_system(pod: Path) -> None:
+    folder = write_system("zoo", POD.replace("name: pod", "name: zoo").replace("^pod", "^mine"))
+    (folder / "lab.yaml").write_text("")
+    hostnames(pod, f"['^{HOST}$']")
+    (found,) = only(lines_of(), "ok", "hostnames")
+    assert f"this host, {HOST}, and no other system's" in found
+
+
 def test_hostnames_of_this_host_alone_are_good(pod: Path) -> None:
     write_system("zoo", POD.replace("pod", "zoo"))
     hostnames(pod, f"['^{HOST}$']")
