@@ -2450,6 +2450,13 @@ MUTANTS = [
         "tests/unit/systems/test_schema.py -k labs_head",
     ),
     Mutant(
+        "names with a suffix are folded as Slurm 22.05 refuses",
+        "src/railgauge/hostlist.py",
+        """    if "[" not in word or word.endswith("]"):\n""",
+        "    if True:\n",
+        "tests/unit/test_hostlist.py -k slurm",
+    ),
+    Mutant(
         "a session that did not begin is a verdict",
         "src/railgauge/acceptance/accept.py",
         "        _require_begun(campaign, output)\n",

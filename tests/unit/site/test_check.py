@@ -1315,7 +1315,7 @@ def extras_of(name: str = "gpu") -> Any:
 
 def test_nodes_and_gpus_are_slurms(pod: Path) -> None:
     made(ask=a_slurm({"gpu": "x[1-3]-ib"}, "gpu:h100:4(S:0-1)"))
-    assert extras_of().nodes == "x[1-3]-ib"
+    assert extras_of().nodes == "x1-ib,x2-ib,x3-ib"
     assert extras_of().nccl.gpus_per_node == 4
     assert "num_devices: 4" in description()
 
