@@ -2457,6 +2457,13 @@ MUTANTS = [
         "tests/unit/test_hostlist.py -k slurm",
     ),
     Mutant(
+        "a node without a tool is found by its partners' results",
+        "src/railgauge/cluster/ready.py",
+        "            problems += missing_tools(system, one.nodes.values())\n",
+        "            pass\n",
+        "tests/unit/cluster/test_look.py -k without_a_tool",
+    ),
+    Mutant(
         "a session that did not begin is a verdict",
         "src/railgauge/acceptance/accept.py",
         "        _require_begun(campaign, output)\n",

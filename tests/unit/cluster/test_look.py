@@ -273,6 +273,18 @@ def test_what_is_lacking_ends_with_all_of_it_and_what_to_type(cluster: Cluster) 
     assert "railgauge accept --nodes n[1,3]" in str(caught.value.next_step)
 
 
+def test_a_node_without_a_tool_is_named_before_anything_is_measured(cluster: Cluster) -> None:
+    own = cluster.folder / "n1"
+    own.mkdir()
+    cluster.program("n1/iperf", "#!/bin/bash\n")
+    cluster.fault("n1", f"PATH={own}:$PATH")
+    with pytest.raises(EnvironmentProblem) as caught:
+        ready.require("site", ALL, tools=lambda _: {"iperf": ()})
+    assert caught.value.message == "nothing was measured: n2 has no iperf"
+    assert "iperf" in str(caught.value.next_step)
+    assert "railgauge accept --nodes n[1,3]" in str(caught.value.next_step)
+
+
 def test_what_is_not_known_stops_nothing(cluster: Cluster) -> None:
     cluster.program("srun", "#!/bin/bash\necho 'srun: error: not here' >&2\nexit 1\n")
     told: list[str] = []

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from railgauge import systems
 from railgauge.cluster import mpi as starting
 from railgauge.cluster.look import Look, NodeLook
 from railgauge.errors import EnvironmentProblem
 from railgauge.site import run as running
-from railgauge.site.check import Line
+from railgauge.site.check import Line, checks
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.systems import Partition
@@ -178,3 +179,29 @@ def test_a_slurm_of_another_system_is_asked_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(slurm_jobs, "require_answer", never)
     (line,) = running.lines("site", owner="other")
     assert (line.status, "other" in line.text) == ("not checked", True)
+
+
+# ---- the tools of required checks ----
+
+
+@pytest.mark.parametrize(
+    ("options", "programs"),
+    [
+        ([], {"iperf"}),
+        (["-n", "Iperf2Pair"], {"iperf"}),
+        (["-n", "NodeState|Iperf2"], {"iperf"}),
+        (["--name=^(NodeState|MpiWorld)$"], set()),
+        (["-nNodeState", "-n", "Iperf2Pair"], {"iperf"}),
+        (["-x", "Iperf2Pair"], set()),
+        (["-n", "Iperf3Pair"], set()),
+    ],
+)
+def test_required_checks_that_run_name_their_tools(options: list[str], programs: set[str]) -> None:
+    lab = systems.load("lab").partition("ns")
+    assert set(checks.needed(lab, options)) == programs
+
+
+def test_a_program_that_only_describes_a_rail_is_not_needed() -> None:
+    needed = checks.needed(systems.load("lab").partition("vm"))
+    assert {"iperf", "ib_write_bw"} <= needed.keys()
+    assert needed.keys().isdisjoint({"ethtool", "rdma"})
