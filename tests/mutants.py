@@ -2464,6 +2464,13 @@ MUTANTS = [
         "tests/unit/cluster/test_look.py -k without_a_tool",
     ),
     Mutant(
+        "a job over a limit is only one that waits",
+        "src/railgauge/cluster/probe.py",
+        "    standing = reason in STANDING\n",
+        "    standing = False\n",
+        "tests/unit/cluster/test_probe.py -k own_reason",
+    ),
+    Mutant(
         "a session that did not begin is a verdict",
         "src/railgauge/acceptance/accept.py",
         "        _require_begun(campaign, output)\n",
