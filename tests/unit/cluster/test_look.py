@@ -458,6 +458,22 @@ def test_accounting_that_is_off_is_said_with_what_it_needs(cluster: Cluster) -> 
     assert "slurmdbd" in str(caught.value.next_step)
 
 
+def test_a_slurmdbd_that_is_down_is_named_with_what_to_type(cluster: Cluster) -> None:
+    cluster.program("sinfo", "#!/bin/bash\n")
+    cluster.program(
+        "sacct",
+        "#!/bin/bash\necho 'sacct: error: _open_persist_conn: failed to open persistent connection "
+        "to host:head:6819: Connection refused\n"
+        "sacct: error: Problem talking to the database: Connection refused' >&2\nexit 1\n",
+    )
+    with pytest.raises(EnvironmentProblem) as caught:
+        slurm_jobs.require_answer()
+    assert caught.value.message.startswith(
+        "slurmdbd does not answer at head:6819 (Connection refused)"
+    )
+    assert "systemctl status slurmdbd" in str(caught.value.next_step)
+
+
 def test_other_names_are_those_that_differ_from_the_nodes(cluster: Cluster) -> None:
     assert slurm_nodes.other_names() == dict.fromkeys(("n1", "n2", "n3"), ("127.0.0.1",))
     assert slurm_nodes.names_of(["n2"]) == {"n2": ("127.0.0.1",)}
