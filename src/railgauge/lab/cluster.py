@@ -435,6 +435,17 @@ class Lab:
                 raise EnvironmentProblem(f"{service} does not end")
             time.sleep(0.05)
 
+    def wait_for_controller(self, timeout_s: float = 60) -> None:
+        """Return once slurmctld answers: it says that it started, and may end after that."""
+        deadline = time.monotonic() + timeout_s
+        while " is UP" not in self.on_head("scontrol", "ping", check=False).stdout:
+            if not self.service_runs("slurmctld") or time.monotonic() > deadline:
+                raise EnvironmentProblem(
+                    "slurmctld was started, and does not answer",
+                    next_step="railgauge lab logs slurmctld; railgauge lab up starts it again",
+                )
+            time.sleep(0.1)
+
     def service_runs(self, service: str) -> bool:
         return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0
 
