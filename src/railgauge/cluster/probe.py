@@ -25,6 +25,8 @@ from railgauge.systems import Partition
 _LIMIT_S = 20
 _POLL_S, _SETTLE_S = 0.3, 2.0
 
+_BEGAN = ("CONFIGURING", "RUNNING", "COMPLETING", "COMPLETED")
+
 #: What Slurm's reason, or the error of sbatch, is about -> what to type.
 _STEPS = (
     (
@@ -84,12 +86,14 @@ def start(partition: Partition, nodes: Sequence[str], limit_s: float) -> Probe:
 
 
 def _reason(job: str) -> str:
-    """Slurm's reason why the job waits, once it stays; "" where the job began."""
+    """Why the job did not begin: Slurm's reason, once it stays, or how it ended; "" where it
+    began.
+    """
     deadline, standing = time.monotonic() + _LIMIT_S, ""
     while True:
         state, reason = _state(job)
         if state != "PENDING":
-            return ""
+            return "" if state in _BEGAN else f"{state or 'not in the queue'} {reason}".strip()
         if (reason in STANDING and reason == standing) or time.monotonic() > deadline:
             return reason
         # Of a job over MaxNodes the first one is PartitionConfig, and then PartitionNodeLimit.

@@ -276,12 +276,12 @@ def test_what_is_lacking_ends_with_all_of_it_and_what_to_type(cluster: Cluster) 
 def test_a_node_without_a_tool_is_named_before_anything_is_measured(cluster: Cluster) -> None:
     own = cluster.folder / "n1"
     own.mkdir()
-    cluster.program("n1/iperf", "#!/bin/bash\n")
+    cluster.program("n1/wire-tool", "#!/bin/bash\n")
     cluster.fault("n1", f"PATH={own}:$PATH")
     with pytest.raises(EnvironmentProblem) as caught:
-        ready.require("site", ALL, tools=lambda _: {"iperf": ()})
-    assert caught.value.message == "nothing was measured: n2 has no iperf"
-    assert "iperf" in str(caught.value.next_step)
+        ready.require("site", ALL, tools=lambda _: {"wire-tool": ()})
+    assert caught.value.message == "nothing was measured: n2 has no wire-tool"
+    assert "install wire-tool on n2" in str(caught.value.next_step)
     assert "railgauge accept --nodes n[1,3]" in str(caught.value.next_step)
 
 

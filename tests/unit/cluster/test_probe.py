@@ -106,3 +106,13 @@ def test_a_job_that_only_waits_proves_nothing(slurm: Slurm) -> None:
     result = start()
     assert (result.reason, result.standing, result.next_step) == ("Resources", False, "")
     assert ("scancel", "--quiet", "7") in slurm.called
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [("CANCELLED|None", "CANCELLED None"), ("NODE_FAIL|", "NODE_FAIL"), ("", "not in the queue")],
+)
+def test_a_job_that_did_not_run_is_no_proof(slurm: Slurm, says: str, reason: str) -> None:
+    slurm.says = [says]
+    result = start()
+    assert (result.reason, result.standing) == (reason, False)
