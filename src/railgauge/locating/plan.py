@@ -194,9 +194,9 @@ class _Plan:
             self._more_of_leaf(suspect)
             return
         if suspect.kind == "pair" and any(m.need == "pair" for m in suspect.confirm):
-            for sender, receiver in self._low_pairs(suspect):
-                if sender in self.free and receiver in self.free:
-                    self._measure(sender, receiver)
+            for pair in self._low_pairs(suspect):
+                if pair[0] in self.free and pair[1] in self.free and self._is_apart(pair):
+                    self._measure(*pair)
             return
         lows = list(self._low_pairs(suspect))
         needy = {m.a for m in suspect.confirm}
@@ -204,6 +204,26 @@ class _Plan:
             if suspect.kind == "pair" and needy.isdisjoint((end.name, end.node)):
                 continue
             self._partner(suspect, end, lows)
+
+    def _is_apart(self, pair: Pair) -> bool:
+        """Whether a suspect pair may be measured again with those that are chosen already. Flows
+        between two leaves that were low in the same rounds may have shared one link there, and
+        would share it again.
+        """
+        between = self._leaves(pair)
+        if None in between or self._low_alone(pair):
+            return True
+        return all(self._leaves(other) != between for other in self.pairs)
+
+    def _leaves(self, pair: Pair) -> tuple[str | None, str | None]:
+        return self.leaf_of.get(pair[0]), self.leaf_of.get(pair[1])
+
+    def _low_alone(self, pair: Pair) -> bool:
+        """Whether it was low once while no other pair between its two leaves was."""
+        results = self.evidence.results
+        low = {n for n in self.evidence.lows if self._leaves(results[n].ends) == self._leaves(pair)}
+        together = Counter(results[n].round for n in low)
+        return any(results[n].ends == pair and together[results[n].round] == 1 for n in low)
 
     def _low_pairs(self, suspect: Suspect) -> Iterator[Pair]:
         """The low results of a suspect's ends, the newest first."""

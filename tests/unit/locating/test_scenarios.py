@@ -996,3 +996,48 @@ def test_what_is_low_for_a_moment_at_an_uplink_that_is_bad_names_no_pair(seed: i
     evidence.add(observations)
     (suspect,) = locate(evidence).suspects
     assert (suspect.kind, suspect.name, suspect.confirmed) == ("uplink", "leaf1", True)
+
+
+#: (sender, receiver) of a drill's rounds; n2 and n3 of eight nodes were slow.
+TWO_OF_EIGHT = (
+    ((2, 1), (4, 3), (6, 5), (8, 7)),
+    ((3, 2), (5, 4), (7, 6), (1, 8)),
+    ((7, 1), (8, 2), (5, 3), (6, 4)),
+    ((1, 5), (2, 6), (3, 7), (4, 8)),
+    ((4, 2), (1, 3), (7, 5), (8, 6)),
+)
+
+
+def test_two_slow_nodes_of_eight_are_confirmed_though_each_makes_pairs_of_the_others_low() -> None:
+    """What a node that is low with all explains is no usual share of low pairs."""
+    evidence = Evidence(directed=True)
+    evidence.add(
+        Result(End(f"n{a}"), End(f"n{b}"), 0.0295 if {a, b} & {2, 3} else 0.0979, number)
+        for number, pairs in enumerate(TWO_OF_EIGHT)
+        for a, b in pairs
+    )
+    suspects = locate(evidence).suspects
+    assert {(s.kind, s.name, s.confirmed) for s in suspects} == {
+        ("node", "n2", True),
+        ("node", "n3", True),
+    }
+
+
+def test_pairs_whose_flows_may_have_shared_a_link_are_measured_again_one_at_a_time() -> None:
+    """Two static flows from leaf b to leaf a took one uplink in a round: measured at once again they
+    would be slow again, and the pairs accused.
+    """
+    nodes = [f"{leaf}{place}" for leaf in "abcd" for place in range(4)]
+    ends = [End(node) for node in nodes]
+    evidence = Evidence({end: end.node[0] for end in ends}, directed=True)
+    # All others are good: a sender and the one so many places behind it.
+    for number, shift in enumerate((1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15)):
+        turned = [*ends[shift:], *ends[:shift]]
+        evidence.add(Result(a, b, 24.5, number) for a, b in zip(ends, turned, strict=True))
+    shared = [(End(f"b{place}"), End(f"a{place}")) for place in range(2)]
+    evidence.add(Result(a, b, 8.0, 12) for a, b in shared)
+    evidence.add(Result(a, b, 24.5, 12) for a, b in zip(ends[8:12], ends[12:], strict=True))
+    found = locate(evidence)
+    assert {s.name for s in found.suspects} == {"a0-b0", "a1-b1"}
+    again = plan.next_round(evidence, found, ends, 13)
+    assert sum(pair in shared for pair in again) == 1
