@@ -6,7 +6,7 @@ SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack bin/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-setup: ## install the pinned Python packages into .venv (all that a cluster needs)
+setup: ## install the pinned Python packages into .venv (all that a cluster needs): [WHEELS=dir]
 	bin/bootstrap python
 
 accept: ## bring the embedded cluster up and print its verdict

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
+from railgauge.names import natural
+
 _COMMA = re.compile(r",(?![^\[]*\])")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 #: More names than any cluster has nodes: a range with a digit too many would take minutes.
@@ -65,17 +67,26 @@ def _size(part: str) -> int:
 
 
 def fold(names: Iterable[str]) -> str:
-    """(n1, n2, n3) -> `n[1-3]`; ValueError of a name that cannot stand in a host list."""
+    """(n1, n2, n3) -> `n[1-3]`; ValueError of a name that cannot stand in a host list.
+
+    Names with text after their last number stay as they are: Slurm 22.05 refuses `gpu-[01-02]a`.
+    """
     try:
-        return str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP))
+        folded = str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
         raise ValueError(f"not a name of a node: {error}") from None
+    return ",".join(map(_for_slurm, _COMMA.split(folded)))
+
+
+def _for_slurm(word: str) -> str:
+    if "[" not in word or word.endswith("]"):
+        return word
+    return ",".join(map(str, NodeSet(word, resolver=RESOLVER_NOGROUP)))
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """Each name once, n2 before n10."""
-    distinct = set(names)
-    return expand(fold(distinct)) if distinct else ()
+    return tuple(sorted(set(names), key=lambda name: (natural(name), name)))
 
 
 def fold_numbers(numbers: Iterable[int]) -> str:

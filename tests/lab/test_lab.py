@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from railgauge import paths, systems
+from railgauge import hostlist, paths, systems
 from railgauge.cli.lab import open_lab
 from railgauge.lab import rootfs, vm
 from railgauge.lab.cluster import Lab
@@ -261,6 +261,21 @@ def test_nodes_and_host_see_the_checkout_at_the_same_path(cluster: Lab) -> None:
         )
         outside = subprocess.run(["sha256sum", str(readme)], capture_output=True, check=True)
         assert inside.stdout == outside.stdout
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "gpu-01a gpu-01b gpu-02a gpu-02b",
+        "r1t01 r1t02 r2t01 r2t02 r10t01",
+        "r1-n1-ib r1-n2-ib r2-n1-ib",
+        "n1 n2 n01 n02 n10 n001",
+        "N1 n1 N2 n3 login",
+    ],
+)
+def test_slurm_takes_our_host_lists_of_any_names(cluster: Lab, names: str) -> None:
+    listed = cluster.on_head("scontrol", "show", "hostnames", hostlist.fold(names.split()))
+    assert sorted(listed.stdout.split()) == sorted(names.split())
 
 
 def test_slurm_knows_a_nodes_kind_and_gpus(cluster: Lab) -> None:

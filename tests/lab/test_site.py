@@ -109,3 +109,33 @@ def test_what_a_node_lacks_only_when_its_turn_comes_accuses_nobody(
     assert (told["weight"], told["nodes"]) == ("inconclusive", ["n2"]), output
     assert "RAILGAUGE_RESULTS" in told["next_step"]
     assert suspects(found) == []
+
+
+@pytest.fixture
+def limited(cluster: Lab) -> Iterator[Callable[[str], None]]:
+    """Gives the partition of the namespace nodes a limit, which is gone afterwards."""
+
+    def change(*fields: str) -> None:
+        cluster.on_head("scontrol", "update", "partitionname=ns", *fields)
+
+    yield change
+    change("MaxNodes=UNLIMITED", "MaxTime=UNLIMITED", "MaxMemPerNode=0")
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("MaxNodes=2", "PartitionNodeLimit"),
+        ("MaxTime=1", "PartitionTimeLimit"),
+        ("MaxMemPerNode=100", "MaxMemPerLimit"),
+    ],
+)
+def test_a_limit_that_no_measuring_job_fits_is_a_problem_with_slurms_reason(
+    railgauge: Run, limited: Callable[[str], None], limit: str, reason: str
+) -> None:
+    limited(limit)
+    answer = railgauge("system", "check", "lab", "--run")
+    assert answer.returncode == 1, answer.stdout
+    (line,) = [line for line in answer.stdout.splitlines() if "ns: measuring jobs" in line]
+    assert line.startswith("problem") and f"does not start: {reason}; next: " in line
+    assert f"partitionname=ns {limit.partition('=')[0]}=" in line

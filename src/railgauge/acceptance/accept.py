@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import os
 import shutil
@@ -429,16 +430,16 @@ def _require_room() -> None:
         )
 
 
-#: ReFrame's options that choose among the cases.
-_FILTERS = ("-n", "-x", "-t", "-T", "-E", "--name", "--exclude", "--tag", "--filter-expr")
-
-
 def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
     """Check that the nodes see what the checks need there; not in a rehearsal, whose stand-ins run
     on other nodes.
     """
     if rehearsal.scenario() is not None:
         return
+    # ReFrame is loaded here only, as this takes half a second.
+    from railgauge.site.check import checks
+
     # Of a filter only ReFrame knows whether it leaves MPI in.
-    with_mpi = () if any(word.startswith(_FILTERS) for word in options) else chosen.nodes
-    ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi)
+    with_mpi = () if any(word.startswith(checks.FILTERS) for word in options) else chosen.nodes
+    tools = functools.partial(checks.needed, options=options)
+    ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi, tools)

@@ -34,6 +34,7 @@ from railgauge.model.record import Ended, EndResult
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import partitions, waiting
 from railgauge.slurm.client import option
+from railgauge.systems import Partition
 
 _PINNED = "4.10.4"
 
@@ -90,20 +91,38 @@ def refuse_empty_session(runner: Any, cases: Sequence[Any]) -> None:
 unready: EnvironmentProblem | None = None
 
 
+def required_programs(check: Any, partition: Partition) -> list[str]:
+    """The programs of a StrictCheck without which no node of the partition is accepted."""
+    if check.__name__ not in partition.extras.required or check.is_optional(partition):
+        return []
+    helpers = {argv[0] for argv in getattr(check, "helpers", ())}
+    return [program for program in check.programs_on(partition) if program not in helpers]
+
+
 def refuse_unready_cluster(runner: Any, cases: Sequence[Any]) -> None:
     """Refuse nodes that lack what the checks need there: they would be rejected for it."""
     global unready
     nodes: dict[str, set[str]] = {}
     with_mpi = set()
+    needed: dict[str, dict[str, Sequence[str]]] = {}
     for case in cases:
         if case.partition.scheduler.registered_name == "slurm":
             pinned = getattr(case.check, "pinned_nodes", ())
             nodes.setdefault(case.partition.name, set()).update(pinned)
             if "mpi" in case.check.tags:
                 with_mpi.add(case.partition.name)
+            if isinstance(partition := getattr(case.check, "partition_data", None), Partition):
+                programs = required_programs(type(case.check), partition)
+                needed.setdefault(partition.name, {}).update(dict.fromkeys(programs, ()))
     options = [word for option in runner.policy.sched_options for word in option.split()]
     try:
-        ready.require(runtime.runtime().system.name, nodes, options, with_mpi=with_mpi)
+        ready.require(
+            runtime.runtime().system.name,
+            nodes,
+            options,
+            with_mpi=with_mpi,
+            tools=lambda partition: needed.get(partition.name, {}),
+        )
     except EnvironmentProblem as error:
         unready = error
         raise ReframeError(str(error)) from None

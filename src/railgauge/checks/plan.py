@@ -21,9 +21,12 @@ from railgauge.model.record import Key, Listed, Place, PlaceKey, Planned, Possib
 
 def _longest_s(check: Any) -> float:
     """The longest that a case may take: in the queue, and then by its job's own limit."""
+    return _seconds(check.max_pending_time) + _job_limit_s(check)
+
+
+def _job_limit_s(check: Any) -> float:
     longest = getattr(check, "longest_seconds", None)
-    job_s = _seconds(check.time_limit) if longest is None else longest
-    return float(_seconds(check.max_pending_time) + job_s)
+    return _seconds(getattr(check, "time_limit", None)) if longest is None else float(longest)
 
 
 def _seconds(value: Any) -> float:
@@ -120,6 +123,7 @@ def listed(case: Any) -> Listed:
         rounds=getattr(check, "planned_rounds", 1),
         node_count=len(nodes_of(check)),
         seconds=getattr(check, "expected_seconds", None),
+        limit_s=_job_limit_s(check),
         **_schedule(check),
     )
 

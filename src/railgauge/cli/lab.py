@@ -295,13 +295,15 @@ def shell(user: str) -> NoReturn:
     os.execvp(command[0], command)
 
 
-@lab.command("exec", context_settings={"ignore_unknown_options": True})
+# What follows MACHINE is the command's: its -h too.
+@lab.command("exec", context_settings={"allow_interspersed_args": False})
 @click.option("--user", default="root", help="Somebody of the lab's users, in the own home folder.")
 @click.argument("machine")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_inside(user: str, machine: str, command: tuple[str, ...]) -> NoReturn:
     """Run COMMAND on MACHINE (the head or a node): railgauge lab exec n1 ip address"""
     cluster = open_lab()
+    command = command[1:] if command[0] == "--" else command
     if machine != cluster.spec.head.name and cluster.member(machine).kind == "vm":
         outcome = VM.run(cluster, cluster.node(machine), list(command), timeout_s=600)
         click.echo(outcome.stdout, nl=False)
@@ -348,7 +350,9 @@ def fault() -> None:
 @click.argument("words", nargs=-1, metavar="[PLACE] [VALUE]", type=click.UNPROCESSED)
 @click.option("--process", help="What is in the command lines of the processes (pgrep's pattern).")
 def add_fault(kind: str, words: tuple[str, ...], process: str | None) -> None:
-    click.echo(f"in place: {faults.add_typed(open_lab(), kind, words, process)}")
+    fault = faults.add_typed(open_lab(), kind, words, process)
+    over = fault_kinds.KINDS[kind].clear is None
+    click.echo(f"{'done' if over else 'in place'}: {fault}")
 
 
 @fault.command("list")

@@ -6,15 +6,16 @@ import dataclasses
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import click
 
 from railgauge import systems
-from railgauge.acceptance import session
+from railgauge.acceptance import request, session
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
+from railgauge.model.record import Listed
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
 from railgauge.site import mapping, propose, templates
@@ -41,9 +42,10 @@ def check(name: str, with_jobs: bool, as_json: bool) -> NoReturn:
 
     One line for each thing checked, then how many of each. Slurm is only asked; nothing runs.
 
-    With --run, on a login node of NAME, two small jobs a partition tell what an acceptance needs of
-    the nodes that are idle: that they start, see this checkout and the results area and write
-    there, Python, names, clocks, tools, one world of MPI; and accounting, and the gate's rights.
+    With --run, on a login node of NAME, three small jobs a partition tell what an acceptance needs
+    of the nodes that are idle: that they start, see this checkout and the results area and write
+    there, Python, names, clocks, tools, that Slurm starts a job with whole nodes, all memory and
+    the time that measuring takes, one world of MPI; and accounting, and the gate's rights.
 
     Exit code: 0 without problems, 1 with problems, 3 usage.
     """
@@ -57,7 +59,8 @@ def check(name: str, with_jobs: bool, as_json: bool) -> NoReturn:
     host = socket.gethostname()
     lines = checking.check(name, client.output, host, named_by)
     if with_jobs and not checking.broken(lines):
-        lines += running.lines(name, checking.owner(name, host, named_by))
+        owner = checking.owner(name, host, named_by)
+        lines += running.lines(name, owner, () if owner else _planned(name))
     elif checking.slurm_answered(lines):
         lines.append(running.accounting())
     if as_json:
@@ -68,6 +71,15 @@ def check(name: str, with_jobs: bool, as_json: bool) -> NoReturn:
             click.echo(str(line))
         click.echo(summary(name, lines))
     sys.exit(EXIT_REJECT if failed(lines) else EXIT_ACCEPT)
+
+
+def _planned(name: str) -> Sequence[Listed]:
+    """The cases of an acceptance; none where ReFrame lists none, which the other lines explain."""
+    session.use(name)
+    try:
+        return request.plan(name, request.scope(name, None, None), None, "acceptance", [])
+    except RailgaugeError:
+        return ()
 
 
 @system.command()

@@ -20,6 +20,7 @@ from railgauge.hooks import Say
 from railgauge.slurm import ends
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.stack import activation
 
 #: What node programs are written for.
 LEAST_PYTHON = (3, 9)
@@ -81,19 +82,21 @@ def require(
     more: Sequence[str] = (),
     say: Say = lambda _: None,
     with_mpi: Collection[str] = (),
+    tools: Tools = none,
 ) -> None:
     """EnvironmentProblem, with all that is wrong, where an acceptance would fail for want of it.
 
     `nodes` are those in question, by partition; `more` are options of all jobs; `with_mpi` are the
-    partitions in which checks start MPI.
+    partitions in which checks start MPI; `tools` are the programs that checks need on a partition.
     """
     problems = [*refusals(system, nodes, more)]
     if not problems:
-        looked = looks(system, nodes, more)
+        looked = looks(system, nodes, more, tools)
         for one in looked:
             if one.problem:
                 say(f"partition {one.partition}: what its nodes see is not known: {one.problem}")
             problems += troubles(one.nodes.values())
+            problems += missing_tools(system, one.nodes.values())
         if not problems:
             problems += _of_mpi(system, [one for one in looked if one.partition in with_mpi], more)
     if problems:
@@ -132,6 +135,24 @@ def troubles(looks: Iterable[NodeLook]) -> list[Trouble]:
         for trouble in (*_of_folders(one), *_of_python(one), *_of_others(one, source)):
             by_trouble.setdefault(trouble, []).append(one.node)
     return [dataclasses.replace(t, nodes=tuple(sorted(nodes))) for t, nodes in by_trouble.items()]
+
+
+def missing_tools(system: str, looks: Iterable[NodeLook]) -> list[Trouble]:
+    """The programs that these nodes were asked for and do not have."""
+    lacking: dict[str, list[str]] = {}
+    for one in looks:
+        for program, found in one.tools.items():
+            if not found:
+                lacking.setdefault(program, []).append(one.node)
+    return [
+        Trouble(
+            "has",
+            f"no {program}",
+            tuple(sorted(nodes)),
+            activation.bringing(program, system) or f"install {program} on {hostlist.fold(nodes)}",
+        )
+        for program, nodes in lacking.items()
+    ]
 
 
 def _of_mpi(system: str, looked: Iterable[Look], more: Sequence[str]) -> Iterator[Trouble]:

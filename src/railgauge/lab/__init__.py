@@ -14,11 +14,22 @@ from railgauge.processes import Process
 #: The system whose cluster `railgauge lab up` makes where no other is named.
 SYSTEM = "lab"
 
+#: On each machine of a lab: the name of its system. A host that only has the same name lacks it.
+MARK = Path("/etc/slurm/railgauge-lab")
+
 
 def first_process(folder: Path) -> Process | None:
     """The first process of the lab in `folder`, while that lab is up."""
     process = Process.read(folder / "run" / "init.pid")
     return process if process and process.alive else None
+
+
+def system_here() -> str | None:
+    """The system of the lab that this host is a machine of; None on any other host."""
+    try:
+        return MARK.read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def system_in(folder: Path) -> str | None:

@@ -328,6 +328,9 @@ class Lab:
         for folder in (self.folders.log, self.folders.machines, self.folders.bin):
             folder.mkdir(parents=True, exist_ok=True)
         render.write(run / "etc", render.render(self.spec, self.partitions, self.release))
+        if not self.spec.slurm_conf:
+            # The machines see this folder as /etc/slurm. A cluster of somebody else is no lab.
+            write_text(run / "etc" / lab.MARK.name, self.system)
         write_text(run / "system", self.system)
         write_text(run / "release", self.release.name)
         write_text(run / "lab.json", self.spec.model_dump_json())
@@ -431,6 +434,17 @@ class Lab:
             if time.monotonic() > deadline:
                 raise EnvironmentProblem(f"{service} does not end")
             time.sleep(0.05)
+
+    def wait_for_controller(self, timeout_s: float = 60) -> None:
+        """Return once slurmctld answers: it says that it started, and may end after that."""
+        deadline = time.monotonic() + timeout_s
+        while " is UP" not in self.on_head("scontrol", "ping", check=False).stdout:
+            if not self.service_runs("slurmctld") or time.monotonic() > deadline:
+                raise EnvironmentProblem(
+                    "slurmctld was started, and does not answer",
+                    next_step="railgauge lab logs slurmctld; railgauge lab up starts it again",
+                )
+            time.sleep(0.1)
 
     def service_runs(self, service: str) -> bool:
         return self.on_head("pgrep", "-x", _daemon(service), check=False).returncode == 0

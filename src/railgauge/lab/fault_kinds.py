@@ -289,6 +289,7 @@ def _restart_slurmctld(lab: Lab, _: Fault) -> None:
     # As an upgrade does. Killed, it may forget the job of the last second, for ever `running`.
     lab.stop_service("slurmctld", signal.SIGTERM)
     lab.start_service("slurmctld")
+    lab.wait_for_controller()
 
 
 def _stop_slurmdbd(lab: Lab, _: Fault) -> None:

@@ -119,7 +119,8 @@ def title(case: str, places: int) -> str:
 
 class Listed(Document):
     """A case as `railgauge accept --plan` lists it: how many `places` it measures in how many
-    `rounds` of which schedule, on how many nodes, and about how long it holds them.
+    `rounds` of which schedule, on how many nodes, and about how long it holds them; `limit_s` is
+    the time that its job asks for.
     """
 
     case: str
@@ -128,6 +129,7 @@ class Listed(Document):
     rounds: int
     node_count: int
     seconds: float | None
+    limit_s: float = 0
     schedule: str = ""
     seed: int | None = None
 

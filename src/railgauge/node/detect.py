@@ -1,12 +1,13 @@
 """What a node can tell for a new system's description, as one line of JSON:
 
-    python3 -m railgauge.node.detect n1 n2 n3
+    python3 -m railgauge.node.detect n1 n2,10.0.0.2 n3,10.0.0.3,host3
 
     {"schema": "railgauge-detect-1", "node": "n1", "way": {"device": "eth0", "mtu_bytes": 9000},
      "link_mbits": 25000, "ports": {"mlx5_0/1": {"state": "ACTIVE", ...}}, "gpus": 8, ...}
 
-The arguments are the nodes of the partition; the way is the one to the first that is another. What
-cannot be had stands under `unknown`, with the reason. Standard library only.
+The arguments are the nodes of the partition, each with the other names and addresses that Slurm has
+for it; the way is the one to the first that is another. What cannot be had stands under `unknown`,
+with the reason. Standard library only.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ SCHEMA = "railgauge-detect-1"
 _PEERS_TRIED = 4
 
 
-def look(peers: list[str], sys_root: str = "/sys", proc_root: str = "/proc") -> dict[str, Any]:
-    """The document of this node."""
+def look(
+    peers: list[list[str]], sys_root: str = "/sys", proc_root: str = "/proc"
+) -> dict[str, Any]:
+    """The document of this node; `peers` are the names of each node, the NodeName first."""
     # Slurm's own name of it, which need not be the host's.
     node = os.environ.get("SLURMD_NODENAME") or node_name()
     inventory = take(quick=True, sys_root=sys_root, proc_root=proc_root)
     fields = inventory["fields"]
     unknown: dict[str, str] = {}
-    way = _way([peer for peer in peers if peer != node], unknown)
+    way = _way([names for names in peers if names[0] != node], unknown)
     document = {
         "schema": SCHEMA,
         "node": node,
@@ -52,15 +55,18 @@ def look(peers: list[str], sys_root: str = "/sys", proc_root: str = "/proc") -> 
     return {**document, "unknown": unknown}
 
 
-def _way(peers: list[str], unknown: dict[str, str]) -> dict[str, Any]:
+def _way(peers: list[list[str]], unknown: dict[str, str]) -> dict[str, Any]:
     """The interface towards another node, its address and MTU."""
     reasons = []
-    for peer in peers[:_PEERS_TRIED]:
-        facts = path_facts(peer)
+    for peer, *names in peers[:_PEERS_TRIED]:
+        facts = path_facts(peer, names)
         if facts.get("device") not in (None, "lo"):
             named = ("device", "address", "mtu_bytes")
             return {"peer": peer, **{name: facts[name] for name in named if name in facts}}
-        reasons.append(f"{peer}: {facts.get('route_unknown', 'its address is this node')}")
+        if "unresolved" in facts:
+            reasons.append(f"no address of {peer} is known here ({facts['unresolved'][peer]})")
+        else:
+            reasons.append(f"{peer}: {facts.get('route_unknown', 'its address is this node')}")
     unknown["way"] = "; ".join(reasons) or "the partition has no other node"
     return {}
 
@@ -116,14 +122,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m railgauge.node.detect", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("nodes", nargs="*", metavar="NODE", help="the nodes of the partition")
+    parser.add_argument(
+        "nodes", nargs="*", metavar="NODE[,NAME]...", help="the nodes of the partition"
+    )
     parser.add_argument(
         "--lines",
         action="store_true",
         help="print it as lines that tasks of other nodes may part (parts.py)",
     )
     options = parser.parse_args()
-    document = look(options.nodes)
+    document = look([names.split(",") for names in options.nodes])
     text = json.dumps(document)
     print(*(parts.lines(document["node"], text) if options.lines else [text]), sep="\n")
     return 0

@@ -89,7 +89,7 @@ def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Se
             *(f"--partition={partition}", *options),
             *paths.on_node("detect"),
             "--lines",
-            *members[: _ASKED + 1],
+            *(",".join([n, *slurm.nodes[n].other_names]) for n in members[: _ASKED + 1]),
             limit_s=3 * _QUEUE_S,
         )
     except EnvironmentProblem as error:

@@ -28,7 +28,6 @@ from railgauge.model import references
 from railgauge.model.references import Entry
 from railgauge.site import host_pattern, shown, templates
 from railgauge.site.check.description import slurm_partition
-from railgauge.site.check.hostnames import belongs
 from railgauge.site.detect import Value
 from railgauge.site.mapping import Mapped, fragments, mapped, texts
 from railgauge.site.templates import DescribedPartition
@@ -389,7 +388,8 @@ def _about_host(name: str, host: str) -> list[str]:
     for other in systems.names():
         # One that is broken is what `system check` tells.
         with contextlib.suppress(ConfigurationError):
-            others += [other] if other != name and belongs(systems.load(other), host) else []
+            if other != name and not systems.is_of_lab(other):
+                others += [other] if systems.matches(systems.load(other), host) else []
     lines = [f"hostnames: {host_pattern(host)}, this host alone"]
     if others:
         lines.append(

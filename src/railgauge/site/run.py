@@ -1,7 +1,8 @@
 """`railgauge system check NAME --run`: does the cluster have what an acceptance needs?
 
-One tiny job a partition over the nodes that are idle, and one that starts MPI. Each thing is a
-line, with what to type where it is not as needed; nothing is measured.
+One tiny job a partition over the nodes that are idle, one that asks for what measuring jobs ask
+for, and one that starts MPI. Each thing is a line, with what to type where it is not as needed;
+nothing is measured.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from railgauge import hostlist, paths, systems
-from railgauge.cluster import mpi, rights
-from railgauge.cluster.look import Look
+from railgauge.cluster import mpi, probe, rights
+from railgauge.cluster.look import Look, idle
 from railgauge.cluster.ready import Trouble, looks, refusals, troubles
 from railgauge.errors import EnvironmentProblem
+from railgauge.model.record import Listed
 from railgauge.site.check import checks
-from railgauge.site.check.line import Line
+from railgauge.site.check.line import Line, Status
 from railgauge.slurm import client, ends
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.stack import activation
@@ -26,8 +28,11 @@ from railgauge.systems import Partition
 _RECORDED_S = 15
 
 
-def lines(name: str, owner: str = "") -> list[Line]:
-    """All of it, of the system `name`; nothing where this host, and its Slurm, is `owner`'s."""
+def lines(name: str, owner: str = "", planned: Sequence[Listed] = ()) -> list[Line]:
+    """All of it, of the system `name`; nothing where this host, and its Slurm, is `owner`'s.
+
+    `planned` are the cases of an acceptance.
+    """
     if owner:
         step = f"on a login node of {name}: railgauge system check {name} --run"
         return [Line("not checked", "nodes", f"this host's Slurm is that of {owner}", step)]
@@ -40,8 +45,16 @@ def lines(name: str, owner: str = "") -> list[Line]:
     if refused:
         return [*checked, Line("not checked", "nodes", "Slurm takes no job"), *_rights(name)]
     checked.append(Line("ok", "account, QOS", "Slurm takes this user's jobs in every partition"))
+    tried = _measuring_jobs(system.partitions, planned)
+    checked += tried.values()
+    # Where no job of ours starts, a look would only wait.
+    asked = {
+        partition.name: partition.nodes
+        for partition in system.partitions
+        if partition.name not in tried or tried[partition.name].status != "problem"
+    }
     try:
-        seen = looks(name, {p.name: p.nodes for p in system.partitions}, tools=tools)
+        seen = looks(name, asked, tools=tools)
     except EnvironmentProblem as error:
         checked.append(Line("problem", "results area", error.message, error.next_step or ""))
         return [*checked, *_rights(name)]
@@ -206,6 +219,35 @@ def _tools(system: str, partition: Partition, look: Look) -> Iterator[Line]:
     unknown = [check.programs_unknown(partition) for check in checks.described_on(partition)]
     for reason in filter(None, dict.fromkeys(unknown)):
         yield Line("not checked", thing, reason)
+
+
+# --- measuring jobs ------------------------------------------------------------------------------
+
+
+def _measuring_jobs(partitions: Sequence[Partition], planned: Sequence[Listed]) -> dict[str, Line]:
+    """By partition, whether a job starts that asks for what the largest of an acceptance does."""
+    lines = {}
+    for partition in partitions:
+        free, _ = idle(partition, partition.nodes)
+        cases = [case for case in planned if case.partition == partition.name]
+        if free and cases:
+            lines[partition.name] = _measuring_job(partition, free, cases)
+    return lines
+
+
+def _measuring_job(partition: Partition, nodes: Sequence[str], planned: Sequence[Listed]) -> Line:
+    """A job with as many nodes, and as much time, as the largest of these cases."""
+    thing = f"{partition.name}: measuring jobs"
+    count = min(max(case.node_count for case in planned), len(nodes))
+    try:
+        result = probe.start(partition, nodes[:count], max(case.limit_s for case in planned))
+    except EnvironmentProblem as error:
+        return Line("not checked", thing, error.message, error.next_step or "")
+    if not result.reason:
+        return Line("ok", thing, f"a job with {result.asked} started")
+    text = f"a job with {result.asked} does not start: {result.reason}"
+    status: Status = "problem" if result.standing else "not checked"
+    return Line(status, thing, text, result.next_step)
 
 
 # --- MPI -----------------------------------------------------------------------------------------

@@ -30,6 +30,9 @@ _kept: list[str] = []
 
 _NO_ACCOUNTING = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
+#: What sacct and sacctmgr say where slurmdbd does not run, or cannot be reached.
+_NO_DATABASE = re.compile(r"persistent connection to (?:host:)?([\w.-]+):([0-9]+): (.*)")
+
 
 class SlurmProblem(EnvironmentProblem):
     """A Slurm command is not there, failed, or did not answer in time."""
@@ -44,6 +47,14 @@ class NoAccounting(SlurmProblem):
             next_step="AccountingStorageType=accounting_storage/slurmdbd in slurm.conf, with a "
             "slurmdbd, and `sacctmgr add cluster NAME`: slurm.schedmd.com/accounting.html",
         )
+
+
+def _no_database(host: str, port: str, why: str) -> SlurmProblem:
+    return SlurmProblem(
+        f"slurmdbd does not answer at {host}:{port} ({why}), and jobs are followed by sacct",
+        next_step=f"on {host}: systemctl status slurmdbd; journalctl -u slurmdbd; once it runs, "
+        "`sacct` answers",
+    )
 
 
 def elsewhere() -> SlurmProblem | None:
@@ -131,6 +142,8 @@ def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None
     reason = stderr.strip() or stdout.strip() or f"exit code {ended.returncode}"
     if _NO_ACCOUNTING.search(reason):
         return stdout, NoAccounting()
+    if (database := _NO_DATABASE.search(reason)) is not None:
+        return stdout, _no_database(*database.groups())
     return stdout, SlurmProblem(f"{shown}: {reason}")
 
 

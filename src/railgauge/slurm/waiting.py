@@ -20,6 +20,7 @@ STANDING = frozenset(
         *("InvalidAccount", "InvalidQOS", "JobHeldAdmin", "JobHeldUser"),
         *("QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"),
         *("QOSMaxNodePerJobLimit", "AssocMaxNodePerJobLimit"),
+        *("MaxMemPerLimit", "QOSMaxMemoryPerJob", "QOSMaxMemoryPerNode", "AssocMaxMemPerJob"),
     }
 )
 

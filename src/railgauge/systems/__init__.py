@@ -159,9 +159,17 @@ def rehearsed() -> str:
     return os.environ.get("RFM_SYSTEM", "").partition(":")[0]
 
 
+def matches(system: System, host: str) -> bool:
+    """Whether `hostnames` match that host. Those of the lab match on machines of that lab only."""
+    if is_of_lab(system.name) and lab.system_here() != system.name:
+        return False
+    return any(re.match(pattern, host) for pattern in system.hostnames)
+
+
 def of_host(host: str) -> list[str]:
-    """The systems whose `hostnames` match that host."""
-    return [n for n in names() if any(re.match(p, host) for p in load(n).hostnames)]
+    """The systems whose `hostnames` match that host: those of the site, else that of the lab."""
+    matching = [name for name in names() if matches(load(name), host)]
+    return [name for name in matching if not is_of_lab(name)] or matching
 
 
 def current() -> str:

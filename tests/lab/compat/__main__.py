@@ -78,6 +78,7 @@ def tests(*names: str) -> Callable[[], None]:
 #: What is done with a lab that is up, by the name in the table.
 STEPS: dict[str, Callable[[], None]] = {
     "`system check`": lambda: must(RAILGAUGE, "system", "check", "lab"),
+    "host lists": tests("tests/lab/test_lab.py", "-k", "host_lists"),
     "`accept`": lambda: must(RAILGAUGE, "accept", "--partition", "ns", last="ACCEPT 9 of 9"),
     "faults of links and nodes": tests(
         "tests/lab/test_accept.py",

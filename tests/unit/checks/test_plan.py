@@ -213,8 +213,10 @@ def listed(**fields: Any) -> Listed:
 
 
 def test_a_sweep_is_listed_with_the_number_of_its_places_rounds_and_nodes() -> None:
-    found = listed(**measuring(*RAILS), planned_rounds=3, expected_seconds=9.0)
+    of_job = {"planned_rounds": 3, "expected_seconds": 9.0, "longest_seconds": 648.0}
+    found = listed(**measuring(*RAILS), **of_job)
     assert (found.places, found.rounds, found.node_count, found.seconds) == (3, 3, 2, 9.0)
+    assert found.limit_s == 648
 
 
 def test_a_check_that_knows_of_no_places_is_listed_as_one() -> None:

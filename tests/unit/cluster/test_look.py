@@ -273,6 +273,18 @@ def test_what_is_lacking_ends_with_all_of_it_and_what_to_type(cluster: Cluster) 
     assert "railgauge accept --nodes n[1,3]" in str(caught.value.next_step)
 
 
+def test_a_node_without_a_tool_is_named_before_anything_is_measured(cluster: Cluster) -> None:
+    own = cluster.folder / "n1"
+    own.mkdir()
+    cluster.program("n1/wire-tool", "#!/bin/bash\n")
+    cluster.fault("n1", f"PATH={own}:$PATH")
+    with pytest.raises(EnvironmentProblem) as caught:
+        ready.require("site", ALL, tools=lambda _: {"wire-tool": ()})
+    assert caught.value.message == "nothing was measured: n2 has no wire-tool"
+    assert "install wire-tool on n2" in str(caught.value.next_step)
+    assert "railgauge accept --nodes n[1,3]" in str(caught.value.next_step)
+
+
 def test_what_is_not_known_stops_nothing(cluster: Cluster) -> None:
     cluster.program("srun", "#!/bin/bash\necho 'srun: error: not here' >&2\nexit 1\n")
     told: list[str] = []
@@ -444,6 +456,22 @@ def test_accounting_that_is_off_is_said_with_what_it_needs(cluster: Cluster) -> 
     with pytest.raises(EnvironmentProblem, match="accounting is off") as caught:
         slurm_jobs.require_answer()
     assert "slurmdbd" in str(caught.value.next_step)
+
+
+def test_a_slurmdbd_that_is_down_is_named_with_what_to_type(cluster: Cluster) -> None:
+    cluster.program("sinfo", "#!/bin/bash\n")
+    cluster.program(
+        "sacct",
+        "#!/bin/bash\necho 'sacct: error: _open_persist_conn: failed to open persistent connection "
+        "to host:head:6819: Connection refused\n"
+        "sacct: error: Problem talking to the database: Connection refused' >&2\nexit 1\n",
+    )
+    with pytest.raises(EnvironmentProblem) as caught:
+        slurm_jobs.require_answer()
+    assert caught.value.message.startswith(
+        "slurmdbd does not answer at head:6819 (Connection refused)"
+    )
+    assert "systemctl status slurmdbd" in str(caught.value.next_step)
 
 
 def test_other_names_are_those_that_differ_from_the_nodes(cluster: Cluster) -> None:

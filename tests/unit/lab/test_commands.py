@@ -1,8 +1,9 @@
-"""`railgauge lab logs` and `uplinks`, which need little of a lab."""
+"""`railgauge lab logs`, `uplinks`, `exec` and `fault`, as far as they need little of a lab."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ from click.testing import CliRunner, Result
 
 from railgauge.cli import lab
 from railgauge.errors import RailgaugeError
+from railgauge.lab import faults
+from railgauge.lab.fault_kinds import Fault
 from railgauge.model.uplinks import Uplink, parse
 
 
@@ -97,3 +100,58 @@ def test_what_the_lab_tells_of_its_uplinks_is_what_a_site_tells(counted: list[Up
         *("leaf1", "spine1"),
         *(3, 1),
     )
+
+
+# ---- lab exec ----
+
+
+@pytest.mark.parametrize(
+    ("words", "runs"),
+    [
+        (["head", "squeue", "-h"], ["root", "squeue", "-h"]),
+        (["head", "squeue", "--help"], ["root", "squeue", "--help"]),
+        (["head", "id", "--user"], ["root", "id", "--user"]),
+        (["--user", "alice", "head", "id"], ["alice", "id"]),
+        (["head", "--", "squeue", "-h"], ["root", "squeue", "-h"]),
+    ],
+)
+def test_what_follows_the_machine_is_the_commands(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], runs: list[str]
+) -> None:
+    started: list[list[str]] = []
+    of_lab = SimpleNamespace(
+        spec=SimpleNamespace(head=SimpleNamespace(name="head")),
+        user=lambda name: SimpleNamespace(folder=f"/home/{name}"),
+        enter=lambda machine, *command, workdir, user: [user, *command],
+    )
+    monkeypatch.setattr(lab, "open_lab", lambda: of_lab)
+
+    def run(argv: list[str], check: bool) -> SimpleNamespace:
+        started.append(argv)
+        return SimpleNamespace(returncode=7)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert CliRunner().invoke(lab.lab, ["exec", *words]).exit_code == 7
+    assert started == [runs]
+
+
+def test_the_help_of_exec_is_its_own() -> None:
+    assert "Run COMMAND on MACHINE" in CliRunner().invoke(lab.lab, ["exec", "--help"]).output
+
+
+# ---- lab fault ----
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault("slurmctld-restart"), "done: slurmctld-restart\n"),
+        (Fault("delay", "n1", 2), "in place: delay n1 2\n"),
+    ],
+)
+def test_a_fault_that_is_over_at_once_is_not_in_place(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault, said: str
+) -> None:
+    monkeypatch.setattr(lab, "open_lab", lambda: None)
+    monkeypatch.setattr(faults, "add_typed", lambda *_: fault)
+    assert CliRunner().invoke(lab.lab, ["fault", "add", fault.kind]).output == said

@@ -661,3 +661,30 @@ def test_a_machine_that_is_off_has_no_link_to_pull(
     on_leaves.broken = True
     with pytest.raises(SystemExit):
         flapping.flap(on_leaves.lab, "n3", "eth0", 5)
+
+
+def test_a_controller_that_ends_after_its_start_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that it started before it reads its state."""
+    struck = Struck(tmp_path, monkeypatch)
+    down = subprocess.CompletedProcess([], 0, "Slurmctld(primary) at head is DOWN\n", "")
+    monkeypatch.setattr(Lab, "on_head", lambda *_, **__: down)
+    monkeypatch.setattr(Lab, "service_runs", lambda *_: False)
+    with pytest.raises(EnvironmentProblem, match="slurmctld was started, and does not answer"):
+        struck.add("slurmctld-restart")
+
+
+def test_a_controller_is_waited_for_until_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Struck(tmp_path, monkeypatch).lab
+    answers = ["is DOWN", "is DOWN", "is UP"]
+    monkeypatch.setattr(
+        Lab,
+        "on_head",
+        lambda *_, **__: subprocess.CompletedProcess([], 0, f"at head {answers.pop(0)}\n", ""),
+    )
+    monkeypatch.setattr(Lab, "service_runs", lambda *_: True)
+    lab.wait_for_controller()
+    assert answers == []

@@ -451,6 +451,14 @@ def test_hostnames_that_were_copied_are_a_problem(pod: Path) -> None:
     assert f"next: edit hostnames in {pod}/reframe.yaml: '^mine-login1$' is exactly" in found
 
 
+def test_hostnames_of_a_lab_are_no_problem_of_a_sites_system(pod: Path) -> None:
+    folder = write_system("zoo", POD.replace("name: pod", "name: zoo").replace("^pod", "^mine"))
+    (folder / "lab.yaml").write_text("")
+    hostnames(pod, f"['^{HOST}$']")
+    (found,) = only(lines_of(), "ok", "hostnames")
+    assert f"this host, {HOST}, and no other system's" in found
+
+
 def test_hostnames_of_this_host_alone_are_good(pod: Path) -> None:
     write_system("zoo", POD.replace("pod", "zoo"))
     hostnames(pod, f"['^{HOST}$']")
@@ -1307,7 +1315,7 @@ def extras_of(name: str = "gpu") -> Any:
 
 def test_nodes_and_gpus_are_slurms(pod: Path) -> None:
     made(ask=a_slurm({"gpu": "x[1-3]-ib"}, "gpu:h100:4(S:0-1)"))
-    assert extras_of().nodes == "x[1-3]-ib"
+    assert extras_of().nodes == "x1-ib,x2-ib,x3-ib"
     assert extras_of().nccl.gpus_per_node == 4
     assert "num_devices: 4" in description()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -151,6 +152,19 @@ def test_free_nodes_are_asked_by_one_job() -> None:
     assert command[-3:] == ["c1", "c2", "c3"]
 
 
+def test_a_node_is_found_by_the_names_that_slurm_has_for_it() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def ask(*command: str, limit_s: float) -> str:
+        asked.append(command)
+        return "\n".join(said("c1"))
+
+    slurm = a_slurm(c1="idle", c2="idle")
+    renamed = dataclasses.replace(slurm.nodes["c2"], other_names=("10.0.0.2", "host2"))
+    look("batch", dataclasses.replace(slurm, nodes={**slurm.nodes, "c2": renamed}), [], ask)
+    assert asked[0][-2:] == ("c1", "c2,10.0.0.2,host2")
+
+
 def failing(said: str) -> Any:
     def ask(*command: str, limit_s: float) -> str:
         raise EnvironmentProblem(f"`{' '.join(command)}` failed: {said}")
@@ -213,13 +227,13 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
 def way(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the kernel says of the way to another node."""
     facts: dict[str, Any] = {"device": "eth0", "address": "10.0.0.1", "mtu_bytes": 9000}
-    monkeypatch.setattr(on_node, "path_facts", lambda peer: facts)
+    monkeypatch.setattr(on_node, "path_facts", lambda peer, names: facts)
     monkeypatch.setenv("SLURMD_NODENAME", "c1")
     return facts
 
 
 def shown(root: Path) -> dict[str, Any]:
-    return on_node.look(["c1", "c2"], str(root), str(root / "proc"))
+    return on_node.look([["c1"], ["c2"]], str(root), str(root / "proc"))
 
 
 HARDWARE = {
@@ -274,8 +288,27 @@ def test_name_that_does_not_resolve_is_told(way: dict[str, Any], tmp_path: Path)
     assert document["unknown"]["way"] == "c2: gaierror: Name or service not known"
 
 
+def test_a_node_whose_name_is_no_hosts_is_reached_by_its_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "c1")
+    asked: list[str] = []
+
+    def known(name: str) -> str:
+        asked.append(name)
+        if name == "10.0.0.2":
+            return name
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr("socket.gethostbyname", known)
+    on_node.look([["c1"], ["c2", "10.0.0.2"]], str(tmp_path), str(tmp_path))
+    assert asked == ["c2", "10.0.0.2"]
+    unknown = on_node.look([["c1"], ["c3"]], str(tmp_path), str(tmp_path))["unknown"]
+    assert unknown["way"] == "no address of c3 is known here (c3: Name or service not known)"
+
+
 def test_a_partition_of_one_node_has_no_way(way: dict[str, Any], tmp_path: Path) -> None:
-    document = on_node.look(["c1"], str(tmp_path), str(tmp_path))
+    document = on_node.look([["c1"]], str(tmp_path), str(tmp_path))
     assert document["unknown"]["way"] == "the partition has no other node"
 
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from railgauge import systems
 from railgauge.cluster import mpi as starting
+from railgauge.cluster import probe
 from railgauge.cluster.look import Look, NodeLook
 from railgauge.errors import EnvironmentProblem
+from railgauge.model.record import Listed
 from railgauge.site import run as running
-from railgauge.site.check import Line
+from railgauge.site.check import Line, checks
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.systems import Partition
@@ -178,3 +181,68 @@ def test_a_slurm_of_another_system_is_asked_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(slurm_jobs, "require_answer", never)
     (line,) = running.lines("site", owner="other")
     assert (line.status, "other" in line.text) == ("not checked", True)
+
+
+# ---- the tools of required checks ----
+
+
+@pytest.mark.parametrize(
+    ("options", "programs"),
+    [
+        ([], {"iperf"}),
+        (["-n", "Iperf2Pair"], {"iperf"}),
+        (["-n", "NodeState|Iperf2"], {"iperf"}),
+        (["--name=^(NodeState|MpiWorld)$"], set()),
+        (["-nNodeState", "-n", "Iperf2Pair"], {"iperf"}),
+        (["-x", "Iperf2Pair"], set()),
+        (["-n", "Iperf3Pair"], set()),
+    ],
+)
+def test_required_checks_that_run_name_their_tools(options: list[str], programs: set[str]) -> None:
+    lab = systems.load("lab").partition("ns")
+    assert set(checks.needed(lab, options)) == programs
+
+
+def test_a_program_that_only_describes_a_rail_is_not_needed() -> None:
+    needed = checks.needed(systems.load("lab").partition("vm"))
+    assert {"iperf", "ib_write_bw"} <= needed.keys()
+    assert needed.keys().isdisjoint({"ethtool", "rdma"})
+
+
+# ---- a measuring job ----
+
+
+def planned(**changes: object) -> Listed:
+    fields = {"case": "C", "partition": "ns", "places": 1, "rounds": 1, "node_count": 2}
+    return Listed.model_validate({**fields, "seconds": 5.0, "limit_s": 600.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("result", "line"),
+    [
+        (probe.Probe("--x"), ("ok", "a job with --x started")),
+        (
+            probe.Probe("--x", "PartitionTimeLimit", True, "type this"),
+            ("problem", "a job with --x does not start: PartitionTimeLimit"),
+        ),
+        (
+            probe.Probe("--x", "Resources"),
+            ("not checked", "a job with --x does not start: Resources"),
+        ),
+    ],
+)
+def test_the_largest_job_of_an_acceptance_is_tried(
+    monkeypatch: pytest.MonkeyPatch, result: probe.Probe, line: tuple[str, str]
+) -> None:
+    tried: list[object] = []
+
+    def start(_: object, nodes: object, limit_s: float) -> probe.Probe:
+        tried.extend([nodes, limit_s])
+        return result
+
+    monkeypatch.setattr(probe, "start", start)
+    cases = [planned(node_count=4, limit_s=60), planned(limit_s=900)]
+    found = running._measuring_job(partition(), ["n1", "n2", "n3"], cases)
+    assert (found.status, found.text) == line
+    assert found.next_step == result.next_step
+    assert tried == [["n1", "n2", "n3"], 900]

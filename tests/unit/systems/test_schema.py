@@ -139,6 +139,7 @@ def test_no_other_host_is_taken_for_a_cluster(monkeypatch: pytest.MonkeyPatch, h
 @pytest.mark.parametrize("name", systems.names())
 def test_committed_system_knows_its_own_hosts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     of_lab = systems.is_of_lab(name)
+    monkeypatch.setattr(lab, "system_here", lambda: name if of_lab else None)
     on_host(monkeypatch, spec.load(spec.file(name)).head.name if of_lab else f"{name}-login")
     assert systems.current() == name
 
@@ -739,6 +740,27 @@ def test_unknown_host_with_the_lab_of_another_system_up_is_that_one(
 def test_hostnames_win_over_the_lab(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     write()
     on_host(monkeypatch, "alps-login", lab_up=True)
+    assert systems.current() == "alps"
+
+
+@pytest.mark.parametrize("name", [name for name in systems.names() if systems.is_of_lab(name)])
+def test_a_host_with_the_name_of_a_labs_head_is_not_of_that_lab(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    on_host(monkeypatch, spec.load(spec.file(name)).head.name)
+    with pytest.raises(ConfigurationError, match="matches no `hostnames`"):
+        systems.current()
+
+
+@pytest.mark.parametrize("here", [None, "lab"])
+def test_a_sites_own_system_wins_over_that_of_the_lab(
+    write: Write, monkeypatch: pytest.MonkeyPatch, here: str | None
+) -> None:
+    write(text=GOOD.replace("alps-login", "^head$"))
+    of_lab = write("lab", GOOD.replace("alps-login", "^head$").replace("alps", "lab"))
+    of_lab.with_name("lab.yaml").write_text("")
+    on_host(monkeypatch, "head")
+    monkeypatch.setattr(lab, "system_here", lambda: here)
     assert systems.current() == "alps"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from reframe.utility import import_module_from_file
 
 from railgauge import paths, systems
+from railgauge.checks import guard
 from railgauge.checks.base import TESTS, StrictCheck
 from railgauge.checks.cases import Cases, LeftOut
 from railgauge.checks.node_state import NodeStateCases
@@ -128,6 +129,40 @@ def described_on(partition: Partition) -> list[type[StrictCheck]]:
         for check in checks.values()
         if check.cases is not None and check.cases.is_described(partition)
     ]
+
+
+def needed(partition: Partition, options: Sequence[str] = ()) -> dict[str, Sequence[str]]:
+    """The programs that required checks cannot do without: name -> no argv, as no version is asked.
+
+    `options` are ReFrame's: with a filter by name only the checks that it selects count, with any
+    other filter none, as only ReFrame can tell.
+    """
+    names, others = _name_filters(options)
+    return {
+        program: ()
+        for check in ([] if others else described_on(partition))
+        if not names or any(re.match(name, check.__name__) for name in names)
+        for program in guard.required_programs(check, partition)
+    }
+
+
+#: ReFrame's options that choose among the cases, each with its short form.
+BY_NAME = ("-n", "--name")
+FILTERS = (*BY_NAME, "-x", "-t", "-T", "-E", "--exclude", "--tag", "--filter-expr")
+
+
+def _name_filters(options: Sequence[str]) -> tuple[list[str], bool]:
+    """The values of ReFrame's -n, and whether it has another filter."""
+    names, others = [], False
+    words = iter(options)
+    for word in words:
+        if word in BY_NAME:
+            names.append(next(words, ""))
+        elif word.startswith(BY_NAME):
+            names.append(re.sub("^(-n|--name=?)", "", word))
+        else:
+            others = others or word.startswith(FILTERS)
+    return names, others
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from railgauge import systems
 from railgauge.site import host_pattern
 from railgauge.site.check.description import file_of
 from railgauge.site.check.line import Line
@@ -31,7 +32,7 @@ def lines(system: System, others: Sequence[System], host: str) -> list[Line]:
     if wrong:
         return wrong
     patterns = ", ".join(system.hostnames) or "none"
-    if belongs(system, host):
+    if systems.matches(system, host):
         return [Line("ok", "hostnames", f"{patterns}: this host, {host}, and no other system's")]
     return [
         Line(
@@ -43,27 +44,24 @@ def lines(system: System, others: Sequence[System], host: str) -> list[Line]:
     ]
 
 
-def belongs(system: System, host: str) -> bool:
-    # As `systems.current` does.
-    return any(re.match(pattern, host) for pattern in system.hostnames)
-
-
 def owner(system: System, others: Sequence[System], host: str, named_by: str) -> str:
     """The other system that this host, and so its Slurm, is of; "" where it may be `system`'s."""
-    if named_by == system.name or belongs(system, host):
+    if named_by == system.name or systems.matches(system, host):
         return ""
-    return next((other.name for other in others if belongs(other, host)), "")
+    return next((other.name for other in others if systems.matches(other, host)), "")
 
 
 def _overlap(system: System, other: System, host: str) -> str:
     """Why a host of one system may be taken for one of the other; "" where it may not."""
+    if systems.is_of_lab(system.name) != systems.is_of_lab(other.name):
+        return ""  # `systems.of_host` takes the site's
     same = sorted(set(system.hostnames) & set(other.hostnames))
     if same:
         return (
             f"{same[0]!r} is that of {other.name} too, and a host of both is refused by every "
             "command: a placeholder that was copied?"
         )
-    if belongs(system, host) and belongs(other, host):
+    if systems.matches(system, host) and systems.matches(other, host):
         return (
             f"this host, {host}, is of {system.name} and of {other.name}: every command refuses it"
         )

@@ -1,0 +1,71 @@
+"""`make setup`: the pinned packages, also without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths
+
+#: Where nothing answers.
+NO_INDEX = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """One that needs a single package, whose wheel is in the folder `wheels`."""
+    home = tmp_path / "a checkout"
+    (home / "bin").mkdir(parents=True)
+    (home / "wheels").mkdir()
+    shutil.copy(paths.HOME / "bin" / "bootstrap", home / "bin")
+    wheel = home / "wheels" / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("tiny.py", "NAME = 'tiny'\n")
+        info = "tiny-1.0.dist-info"
+        packed.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n")
+        packed.writestr(f"{info}/RECORD", "")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (home / "requirements.txt").write_text(f"tiny==1.0 --hash=sha256:{digest}\n")
+    return home
+
+
+def setup(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(home / "bin" / "bootstrap"), "python"],
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", **NO_INDEX, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_packages_come_from_a_folder_of_wheels(checkout: Path) -> None:
+    answer = setup(checkout, WHEELS=str(checkout / "wheels"))
+    assert answer.returncode == 0, answer.stderr
+    tiny = [str(checkout / ".venv/bin/python"), "-c", "import tiny; print(tiny.NAME)"]
+    assert subprocess.run(tiny, capture_output=True, text=True, check=True).stdout == "tiny\n"
+
+
+def test_a_wheel_that_is_not_the_pinned_one_is_refused(checkout: Path) -> None:
+    wanted = checkout / "requirements.txt"
+    wanted.write_text(f"tiny==1.0 --hash=sha256:{'0' * 64}\n")
+    answer = setup(checkout, WHEELS=str(checkout / "wheels"))
+    assert answer.returncode == 3
+    assert not (checkout / ".venv/requirements.sha256").exists()
+
+
+def test_without_an_index_the_way_without_a_network_is_said(checkout: Path) -> None:
+    answer = setup(checkout)
+    assert answer.returncode == 3
+    assert "make setup WHEELS=DIR" in answer.stderr
+
+
+def test_a_folder_of_wheels_that_is_not_there_is_named(checkout: Path) -> None:
+    answer = setup(checkout, WHEELS="/nonexistent")
+    assert (answer.returncode, "WHEELS is /nonexistent" in answer.stderr) == (3, True)
