@@ -6,24 +6,47 @@ import difflib
 
 import click
 
+from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 from railgauge.model import catalogue
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[KIND|TERM]...")
-def explain(names: tuple[str, ...]) -> None:
+@json_option("explain")
+def explain(names: tuple[str, ...], as_json: bool) -> None:
     """What a kind of finding means, what usually causes it, and what to type next.
 
     Also explains the terms of reports: places, floor, of limit. Without a name it lists the kinds.
     """
-    if not names:
-        _list()
-        return
     # A term may have several words: railgauge explain of limit
-    together = catalogue.explained(" ".join(names)) if len(names) > 1 else None
-    answers = [together] if together else [_explained(name) for name in names]
-    click.echo("\n\n".join("\n".join(answer) for answer in answers))
+    together = " ".join(names)
+    known = (together,) if catalogue.explained(together) else names
+    for name in known:
+        if catalogue.explained(name) is None:
+            raise _unknown(name)
+    if as_json:
+        print_json(_document(known))
+    elif names:
+        click.echo("\n\n".join("\n".join(catalogue.explained(name) or ()) for name in known))
+    else:
+        _list()
+
+
+def _document(names: tuple[str, ...]) -> dict[str, object]:
+    folded = {name.casefold() for name in names}
+    return {
+        "kinds": {
+            name: kind.model_dump()
+            for name, kind in catalogue.kinds().items()
+            if not names or name in names
+        },
+        "terms": {
+            term: meaning
+            for term, meaning in catalogue.terms().items()
+            if not names or term.casefold() in folded
+        },
+    }
 
 
 def _list() -> None:
@@ -34,13 +57,10 @@ def _list() -> None:
         click.echo(f"{name:<{width}}  {first}{'.' * bool(dot)}")
 
 
-def _explained(name: str) -> list[str]:
-    found = catalogue.explained(name)
-    if found is not None:
-        return found
+def _unknown(name: str) -> RailgaugeError:
     known = [*catalogue.kinds(), *catalogue.terms()]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    raise RailgaugeError(
+    return RailgaugeError(
         f"no kind of finding and no term is called {name!r}"
         + (f", expected one such as {', '.join(near)}" if near else ""),
         next_step="railgauge explain (lists all kinds); docs/glossary.md has the terms",

@@ -49,6 +49,8 @@ def explained(name: str) -> list[str] | None:
         lines += [f"{name}: {kind.means}", "", f"  example: {kind.example}", ""]
         lines += ["  usual causes:", *(f"    - {cause}" for cause in kind.causes)]
         lines += ["  next:", *(f"    - {step}" for step in kind.next)]
+    if not name:
+        return None
     by_folded = {term.casefold(): term for term in terms()}
     if (term := by_folded.get(name.casefold())) is not None:
         lines += [""] * bool(lines) + [f"{term}: {terms()[term]}"]

@@ -101,6 +101,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("limit", "limit roce --rate 400"),
         ("limit", "limit tcp --rate 25 --mtu 9000"),
         ("limit", "limit all_reduce --ranks 16 --nodes 2 --nic 400x8 --nvlink 450"),
+        ("explain", "explain"),
+        ("explain", "explain node-lost floor"),
         ("power", "power dgx-h100 --runs 3 --noise 0.01"),
         ("power", "power lab --runs 1 --noise 0.9"),
         ("references", "references --system dgx-h100"),
