@@ -1583,6 +1583,21 @@ MUTANTS = [
         "tests/unit/verdict/test_standing.py -k taken",
     ),
     Mutant(
+        "a node's reason is what its partner did",
+        "src/railgauge/verdict/standing.py",
+        "return _Rank.OWN if self._nodes_there(finding).isdisjoint(others) else "
+        "_Rank.BESIDE_CULPRIT",
+        "return _Rank.CONVICTS",
+        "tests/unit/verdict/test_standing.py -k own_fault",
+    ),
+    Mutant(
+        "a check holds a node for what its partner did",
+        "src/railgauge/verdict/standing.py",
+        "order.rank(finding, node) < _Rank.BESIDE_CULPRIT",
+        "True",
+        "tests/unit/verdict/test_standing.py -k accused_of_what",
+    ),
+    Mutant(
         "a node that was not tested counts as tested",
         "src/railgauge/gate/coverage.py",
         'standing.alarms is not None and standing.outcome != "not tested"',

@@ -245,8 +245,6 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
     again = set(kept).difference(guilty, apart) if guilty else set()
     if verdict.campaign.state == "interrupted":
         again = set()
-    # Of one that failed also beside a guilty node the reason is the failure without it.
-    kept |= {node: standing.words(apart[node]) for node in kept if guilty and node in apart}
     for node in run.open_nodes:
         if node not in again:
             run.decided[node] = (

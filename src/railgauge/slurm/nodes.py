@@ -431,7 +431,13 @@ def comment(name: str, words: str) -> bool:
 
 
 def _shortened(words: str) -> str:
-    return words if len(words) <= _LONGEST_REASON else words[: _LONGEST_REASON - 3] + "..."
+    """The beginning of a long reason, cut between two words: half a path names another file."""
+    if len(words) <= _LONGEST_REASON:
+        return words
+    room = _LONGEST_REASON - len(" ...")
+    whole, _, _ = words[: room + 1].rpartition(" ")
+    # One word alone that is too long.
+    return f"{whole} ..." if len(whole) > len(OURS) else f"{words[:room]} ..."
 
 
 def resume(names: Iterable[str]) -> None:

@@ -212,6 +212,8 @@ class Campaigns:
                 nodes=p,
                 passed=not set(p) & now and p != once,
                 result="",
+                failures=(),
+                to_measure=False,
                 was_left_out=False,
             )
             for p in [*pairs, *([once] if once else [])]
