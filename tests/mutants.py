@@ -1598,6 +1598,13 @@ MUTANTS = [
         "tests/unit/verdict/test_standing.py -k accused_of_what",
     ),
     Mutant(
+        "a gate run that broke off waits for a node that Slurm no longer knows",
+        "src/railgauge/gate/run.py",
+        "run.decided[name] = slurm_nodes.UNKNOWN",
+        "pass",
+        f"{_GATE}/test_unknown_nodes.py -k broke_off",
+    ),
+    Mutant(
         "a node that was not tested counts as tested",
         "src/railgauge/gate/coverage.py",
         'standing.alarms is not None and standing.outcome != "not tested"',

@@ -227,16 +227,19 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
         seen: dict[str, Any] = {node_name(): take(quick=True)}
         silent: Mapping[str, str] = {}
         held: list[str] = []
+        unknown: list[str] = []
     else:
         if act:
             rights.require(chosen)
             store.publish_rules(chosen)
-        states = answered(lambda: slurm_nodes.show(wanted))
-        held = [name for name in wanted if states[name].ours]
-        rest = [name for name in wanted if name not in held]
+        states = answered(lambda: slurm_nodes.show_known(wanted))
+        unknown = [name for name in wanted if name not in states]
+        held = [name for name, node in states.items() if node.ours]
+        rest = [name for name in states if name not in held]
         taken, silent = inventories.collect(chosen, rest, quick=True)
         seen = {one.node: one.as_dict() for one in taken}
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
+    outcomes += [node_gate.HoldOutcome(n, "alarm", why=slurm_nodes.UNKNOWN) for n in unknown]
     outcomes += answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
     if as_json:
         described = [dataclasses.asdict(one) for one in outcomes]
@@ -481,7 +484,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     with alone(chosen):
         if act:
             rights.require(chosen)
-        states = answered(lambda: slurm_nodes.show(systems.load(chosen).nodes))
+        states = answered(lambda: slurm_nodes.show_known(systems.load(chosen).nodes))
         updating = journal.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))
         if others:
@@ -506,7 +509,8 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
-            answered(lambda: slurm_nodes.drain(wanted, journal.UPDATED))
+            known = [name for name in wanted if name in states]
+            answered(lambda: slurm_nodes.drain(known, journal.UPDATED))
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

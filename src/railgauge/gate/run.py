@@ -41,9 +41,14 @@ def candidates(
 ) -> Held:
     """The nodes named, else all that Railgauge drained: idle, and in no update.
 
-    RailgaugeError where a named node is not held by Railgauge, or barred.
+    RailgaugeError where a named node is not held by Railgauge, or barred; UnknownNodes for one that
+    Slurm has not. One that is not named keeps no other from its test.
     """
-    known = slurm_nodes.show(systems.load(system).nodes)
+    described = systems.load(system).nodes
+    known = slurm_nodes.show_known(described)
+    unknown = [name for name in (described if nodes is None else nodes) if name not in known]
+    if nodes is not None and unknown:
+        raise slurm_nodes.UnknownNodes(unknown)
     for name in nodes or ():
         _require_ours(known[name])
     updating = {} if despite_updates else journal.in_update(system, known)
@@ -61,6 +66,11 @@ def candidates(
     if nodes is not None and barred:
         name, why = sorted(barred.items())[0]
         raise RailgaugeError(f"{name}: {why}", next_step=_next_step(system, name, updating))
+    barred |= dict.fromkeys(
+        unknown,
+        f"{slurm_nodes.UNKNOWN}; take it out of `nodes` in the system's reframe.yaml, or put it "
+        "under `absent`",
+    )
     return Held({name: known[name] for name in wanted if name not in barred}, barred)
 
 
@@ -128,6 +138,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     """
     interrupted: testing.Interrupted | None = None
     _doubt(run)
+    _leave_out_unknown(run)
     try:
         with lease.renewed(run.reservation):
             for step in STEPS:
@@ -167,6 +178,15 @@ def _doubt(run: Run) -> None:
         run.save()
 
 
+def _leave_out_unknown(run: Run) -> None:
+    """Decide the nodes that Slurm no longer knows: nothing of them can be tested or drained."""
+    known = slurm_nodes.show()
+    for name in run.open_nodes:
+        if name not in known:
+            run.decided[name] = slurm_nodes.UNKNOWN
+    run.partners = [name for name in run.partners if name in known]
+
+
 def _undo(run: Run, why: str, say: Say) -> None:
     """Drain the nodes again with their former reasons; then delete the reservations."""
     try:
@@ -189,7 +209,7 @@ def keep_waiting(run: Run) -> None:
 
 def _drain_again(run: Run, nodes: Sequence[str]) -> None:
     """Drain these of its nodes that are not, with their former reasons."""
-    for node, state in (slurm_nodes.show(nodes) if nodes else {}).items():
+    for node, state in (slurm_nodes.show_known(nodes) if nodes else {}).items():
         if not state.stays_drained:
             slurm_nodes.drain([node], run.reasons.get(node, "to be tested"))
 
@@ -236,8 +256,10 @@ def reserve(run: Run, command: list[str], say: Say) -> None:
         if run.reasons:
             # Somebody deleted it since the nodes were resumed: the next step finds out.
             return
+        if not run.open_nodes:
+            return
         # Without an end: if this run is killed, the nodes must not fall out of it untested.
-        reservations.reserve(run.untested, run.nodes)
+        reservations.reserve(run.untested, run.open_nodes)
     if not run.open_nodes:
         return
     if reservations.nodes_of(run.reservation) is not None:

@@ -334,7 +334,7 @@ def keep_out(
 def _left_alone(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | None:
     """What there is to say of a node that is not to be drained; None of one that is."""
     if state is None:
-        return HoldOutcome(name, "alarm", why="Slurm knows no such node")
+        return HoldOutcome(name, "alarm", why=slurm_nodes.UNKNOWN)
     if state.stays_drained:
         return HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
     if state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
