@@ -1605,6 +1605,13 @@ MUTANTS = [
         f"{_GATE}/test_unknown_nodes.py -k broke_off",
     ),
     Mutant(
+        "a changed node beyond max_hold is shown nowhere",
+        "src/railgauge/node/gate.py",
+        'if outcome.state == "alarm" and outcome.changes:',
+        "if False:",
+        f"{_GATE}/test_not_held.py -k show_it",
+    ),
+    Mutant(
         "a node that was not tested counts as tested",
         "src/railgauge/gate/coverage.py",
         'standing.alarms is not None and standing.outcome != "not tested"',

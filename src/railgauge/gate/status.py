@@ -54,6 +54,8 @@ class NodeStatus:
     gate_run: str
     in_update: str
     suspect: str
+    #: why it was not held for a change
+    not_held: str
     #: the reservations of others
     reservations: tuple[str, ...]
 
@@ -64,6 +66,7 @@ class NodeStatus:
             self.drained or (self.gate_run and f"in gate run {self.gate_run}"),
             self.in_update and f"in update: {self.in_update}",
             self.suspect,
+            self.not_held and f"changed, and {self.not_held}",
             *(f"in reservation {other}" for other in self.reservations),
         )
         return "  ".join(filter(None, parts))
@@ -87,6 +90,7 @@ def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
                 gate_run=broken.id if broken and name in broken.nodes else "",
                 in_update=updating.get(name, ""),
                 suspect=_suspect(system, name),
+                not_held=store.not_held(system, name),
                 reservations=tuple(state.foreign_reservations),
             )
         )
@@ -110,6 +114,12 @@ def _unended(system: str, nodes: Sequence[str]) -> Iterator[str]:
         if roll.waiting:
             yield f"  not begun: {hostlist.fold(roll.waiting)}"
         yield "  next: if nobody runs it, railgauge gate run --act goes on with it"
+    if changed := [name for name in nodes if store.not_held(system, name)]:
+        yield (
+            f"{hostlist.fold(changed)}: changed since it was accepted, and not held\n"
+            "  next: raise max_hold in gate.yaml, or wait until its window is over; then railgauge "
+            f"gate hold --nodes {hostlist.fold(changed)} --act"
+        )
     for lost in journal.lost(system):
         yield f"{lost.words}\n  next: {lost.next_step}"
     for one in ownerless.reservations(system, nodes):
