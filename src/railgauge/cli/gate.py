@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from railgauge import hostlist, systems
+from railgauge import hostlist, paths, systems
 from railgauge.acceptance import session
 from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.numbers import Number
@@ -203,9 +203,14 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
 def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoReturn:
     """Drain nodes that differ from what was accepted of them.
 
-    For cron, a boot unit or a node health check, on the node itself; there
-    `python3 -m railgauge.node.gate hold` does the same and needs no installation. Nodes never
-    accepted are reported, not held; no more than gate.yaml's max_hold are drained at a time.
+    For cron, a boot unit or a node health check, on the node itself. The same without an
+    installation, where STORE is gate/SYSTEM in the results root:
+
+    \b
+    PYTHONPATH=CHECKOUT/src python3 -m railgauge.node.gate hold --store STORE --act
+
+    Nodes never accepted are reported, not held. No more than gate.yaml's max_hold are drained at a
+    time; `gate status` shows the others.
 
     Exit code: 0 nothing differs, 1 something does, 3 something could not be compared.
     """
@@ -220,8 +225,9 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     if wanted is None and node_name() not in (known := systems.load(chosen).nodes):
         raise RailgaugeError(
             f"{node_name()} is no node of {chosen} ({hostlist.fold(known)})",
-            next_step="railgauge gate hold --nodes ..., or on a node: "
-            "python3 -m railgauge.node.gate hold --store ...",
+            next_step="railgauge gate hold --nodes NODES; or on a node: "
+            f"PYTHONPATH={paths.SOURCE} python3 -m railgauge.node.gate hold "
+            f"--store {store.folder(chosen)}",
         )
     if wanted is None:
         seen: dict[str, Any] = {node_name(): take(quick=True)}

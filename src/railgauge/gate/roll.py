@@ -131,28 +131,17 @@ def _require_good(roll: Roll, state: update.State) -> None:
         return
     nodes = hostlist.fold(roll.batch)
     left = f"; not begun: {hostlist.fold(roll.waiting)}" if roll.waiting else ""
+    step = update.next_step(roll, state)
     if state.word == "elsewhere":
-        assert roll.update is not None
-        raise StuckError(
-            f"{nodes} in update by {state.words}{left}",
-            next_step=f"railgauge gate run --act on {roll.update.host}; or, once you know that it "
-            f"is done: railgauge gate update-done --nodes {nodes} --act",
-        )
+        raise StuckError(f"{nodes} in update by {state.words}{left}", next_step=step)
     if state.word == "ended":
         known = slurm_nodes.show_known(roll.batch)
-        slurm_nodes.drain(known, f"{journal.UPDATE} failed with {_how(state)}")
+        slurm_nodes.drain(known, f"{journal.UPDATE} failed with {state.how}")
     last = update.last_words(roll)
-    printed = f": {last}" if last else ""
+    printed = f"; it printed: {last}" if last else ""
     raise StuckError(
-        f"the update of {nodes}: {state.words}{printed}; it stays drained{left}",
-        next_step="look at the nodes and bring the update to its end; then: railgauge gate "
-        f"update-done --nodes {nodes} --act, and railgauge gate run --act",
+        f"{nodes} stays drained: its update: {state.words}{printed}{left}", next_step=step
     )
-
-
-def _how(state: update.State) -> str:
-    code = state.exit_code or 0
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _test(roll: Roll, command: list[str], say: Say) -> Run | None:

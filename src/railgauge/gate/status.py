@@ -12,6 +12,7 @@ from railgauge.errors import ConfigurationError
 from railgauge.gate import journal, ownerless, update
 from railgauge.slurm import nodes as slurm_nodes
 
+_GO_ON = "if nobody runs it, railgauge gate run --act goes on with it"
 _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
 
 
@@ -102,18 +103,20 @@ def _unended(system: str, nodes: Sequence[str]) -> Iterator[str]:
     if broken:
         yield (
             f"gate run {broken.id} of {broken.by} has not ended (after {broken.step})\n"
-            "  next: if nobody runs it, railgauge gate run --act goes on with it"
+            f"  next: {_GO_ON}"
         )
     if roll:
+        step = ""
         yield f"rolling update {roll.id} of {roll.by} has not ended: `{roll.command}`"
         if roll.phase == "update":
             state = update.state(roll)
+            step = update.next_step(roll, state)
             yield f"  {hostlist.fold(roll.batch)}: update {state.word}: {state.words}"
         elif roll.batch:
             yield f"  {hostlist.fold(roll.batch)}: {_PHASES[roll.phase]}"
         if roll.waiting:
             yield f"  not begun: {hostlist.fold(roll.waiting)}"
-        yield "  next: if nobody runs it, railgauge gate run --act goes on with it"
+        yield f"  next: {step or _GO_ON}"
     if changed := [name for name in nodes if store.not_held(system, name)]:
         yield (
             f"{hostlist.fold(changed)}: changed since it was accepted, and not held\n"

@@ -1,6 +1,6 @@
 """Hold back a node whose firmware differs from what was last accepted.
 
-    python3 -m railgauge.node.gate hold --store FOLDER [--act]
+    PYTHONPATH=CHECKOUT/src python3 -m railgauge.node.gate hold --store FOLDER [--act]
 
 For a boot unit, cron or a node health check: it looks at sysfs, /proc and the boot id, starts no
 process where nothing has changed, and asks Slurm only to drain this node. FOLDER is
