@@ -449,6 +449,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
     store.publish_rules(system)
     roll.let_go(system, nodes, f"released untested: {why}")
+    click.echo(f"{hostlist.fold(nodes)}: resumed; waiting for slurmd ...")
     answered(lambda: slurm_nodes.resume(nodes))
     taken, silent = inventories.collect(system, nodes)
     for one in taken:
@@ -456,12 +457,12 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
     states = answered(lambda: slurm_nodes.show(nodes))
     for name in nodes:
         outside = states[name].outside
-        words = f"released, and not in service: {outside}" if outside else "back in service"
-        click.echo(f"{name}: {words}, untested: {why}")
+        state = f"resumed, and not in service: {outside}" if outside else "in service"
+        click.echo(f"{name}: {state}, untested (why: {why})")
     if silent:
         raise EnvironmentProblem(
-            f"{hostlist.fold(silent)}: released, but its state could not be recorded; where it "
-            "differs from the accepted one, the next hold drains it",
+            f"{hostlist.fold(silent)}: resumed, but its state could not be recorded; if it differs "
+            "from the accepted one, the next hold drains it",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
     return any(states[name].outside for name in nodes)
