@@ -1612,6 +1612,13 @@ MUTANTS = [
         f"{_GATE}/test_not_held.py -k show_it",
     ),
     Mutant(
+        "a node that a person set down during its test returns, as Slurm had returned it",
+        "src/railgauge/gate/run.py",
+        "STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
+        f"{_GATE}/test_run.py -k set_down_meanwhile",
+    ),
+    Mutant(
         "a node that was not tested counts as tested",
         "src/railgauge/gate/coverage.py",
         'standing.alarms is not None and standing.outcome != "not tested"',

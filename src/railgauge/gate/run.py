@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
@@ -19,9 +20,9 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, testing
 from railgauge.gate.journal import Lost, Run
 from railgauge.hooks import Say
+from railgauge.slurm import events, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
 
 
@@ -300,6 +301,19 @@ def resume(run: Run, command: list[str], say: Say) -> None:
             run.decided[name] = node.outside
 
 
+def heed(run: Run, command: list[str], say: Say) -> None:
+    """Keep the nodes out that a person has set down since: Slurm may have returned them itself."""
+    if reservations.nodes_of(run.untested) is None:
+        # Nodes that are in service again are no longer the run's.
+        return
+    since = datetime.datetime.fromisoformat(run.started)
+    for name, node in events.set_down_since(run.decided, since).items():
+        why = f"set down by {node.by} during the test: {node.reason}"
+        # A run that broke off after this step comes to it again.
+        if not run.decided[name].startswith(why):
+            run.decided[name] = "; ".join(filter(None, [why, run.decided[name]]))
+
+
 def record(run: Run, command: list[str], say: Say) -> None:
     """Record the accepted nodes before they return."""
     accepted = {name for name, why in run.decided.items() if not why}
@@ -335,4 +349,4 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
             say(f"{node}: accepted, back in service")
 
 
-STEPS = (reserve, resume, testing.test, record, drain, unreserve)
+STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)
