@@ -2067,8 +2067,8 @@ MUTANTS = [
     Mutant(
         "the reservation goes before the rejected nodes are drained",
         "src/railgauge/gate/run.py",
-        "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
-        "STEPS = (reserve, resume, testing.test, record, unreserve, drain)",
+        "STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, heed, record, unreserve, drain)",
         f"{_GATE}/test_run.py",
     ),
     Mutant(
@@ -2088,8 +2088,8 @@ MUTANTS = [
     Mutant(
         "the untested nodes' reservation ends",
         "src/railgauge/gate/run.py",
-        "reservations.reserve(run.untested, run.nodes)",
-        "reservations.reserve(run.untested, run.nodes, lease.LEASE_S)",
+        "reservations.reserve(run.untested, run.open_nodes)",
+        "reservations.reserve(run.untested, run.open_nodes, lease.LEASE_S)",
         f"{_GATE}/test_run.py -k has_an_end",
     ),
     Mutant(
@@ -2727,8 +2727,8 @@ MUTANTS = [
     Mutant(
         "a rejected node comes back from scontrol reboot",
         "src/railgauge/gate/testing.py",
-        "        if not states[node].stays_drained:\n",
-        "        if not states[node].drained:\n",
+        "    for node, state in states.items():\n        if not state.stays_drained:\n",
+        "    for node, state in states.items():\n        if not state.drained:\n",
         f"{_GATE}/test_run.py -k scontrol_reboot",
     ),
     Mutant(

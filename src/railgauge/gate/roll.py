@@ -138,10 +138,9 @@ def _require_good(roll: Roll, state: update.State) -> None:
         known = slurm_nodes.show_known(roll.batch)
         slurm_nodes.drain(known, f"{journal.UPDATE} failed with {state.how}")
     last = update.last_words(roll)
-    printed = f"; it printed: {last}" if last else ""
-    raise StuckError(
-        f"{nodes} stays drained: its update: {state.words}{printed}{left}", next_step=step
-    )
+    printed = f"; last line: {last}" if last else ""
+    words = f"its update {state.words}" if state.word == "ended" else state.words
+    raise StuckError(f"{nodes} stays drained: {words}{printed}{left}", next_step=step)
 
 
 def _test(roll: Roll, command: list[str], say: Say) -> Run | None:

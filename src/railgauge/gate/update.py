@@ -142,8 +142,8 @@ def state(roll: Roll) -> State:
         if same_boot
         else f"{update.host} was started again since"
     )
-    command = f"`{update.command}` since {update.started} (log {roll.log_file})"
-    return State("unknown", f"how it ended is unknown: {why}; it ran {command}")
+    command = f"`{update.command}`, started {update.started} (log {roll.log_file})"
+    return State("unknown", f"how its update ended is unknown: {why}; its command: {command}")
 
 
 def next_step(roll: Roll, state: State) -> str:

@@ -228,7 +228,7 @@ def test_a_killed_update_has_an_unknown_end(area: Path, nodes: Slurm, good: Camp
         ends(left)
         assert update.state(left).word == "unknown"
         said, code = gate("run", "--act")
-        assert code == 1 and "how it ended is unknown" in said
+        assert code == 1 and "how its update ended is unknown" in said
         assert not good.made
 
 
