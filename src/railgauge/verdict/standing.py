@@ -42,10 +42,10 @@ class _Rank(enum.IntEnum):
     BROKE_OFF = enum.auto()
     #: a finding at a place where another node is at fault
     BESIDE_CULPRIT = enum.auto()
-    #: something that names the node, and accuses it of nothing
+    #: a finding that names the node, and accuses it of nothing
     NAMED = enum.auto()
-    #: something that names no node
-    UNNAMED = enum.auto()
+    #: a finding that names no node, or a place of the node that is not good
+    OTHER = enum.auto()
     #: something that is to be measured yet
     TO_MEASURE = enum.auto()
 
@@ -73,7 +73,7 @@ class _Order:
 
     def rank(self, finding: Finding, node: str) -> _Rank:
         if finding.weight != "reject" or not finding.nodes:
-            return _Rank.NAMED if finding.nodes else _Rank.UNNAMED
+            return _Rank.NAMED if finding.nodes else _Rank.OTHER
         reasons = self._reasons.get(node, ())
         if finding.nodes == (node,) or any(why in finding.message for why in reasons):
             return _Rank.CONVICTS
@@ -138,7 +138,7 @@ def _unordered(
             continue
         yield _Obstacle(
             f"{case.check} {' '.join(case.nodes)}: {case.result}",
-            _Rank.TO_MEASURE if case.to_measure else _Rank.NAMED,
+            _Rank.TO_MEASURE if case.to_measure else _Rank.OTHER,
         )
     if not any(case.partition in partitions for case in good):
         why = f"nothing was measured on it in campaign {campaign.id}"
