@@ -1583,6 +1583,42 @@ MUTANTS = [
         "tests/unit/verdict/test_standing.py -k taken",
     ),
     Mutant(
+        "a node's reason is what its partner did",
+        "src/railgauge/verdict/standing.py",
+        "return _Rank.OWN if self._nodes_there(finding).isdisjoint(others) else "
+        "_Rank.BESIDE_CULPRIT",
+        "return _Rank.CONVICTS",
+        "tests/unit/verdict/test_standing.py -k own_fault",
+    ),
+    Mutant(
+        "a check holds a node for what its partner did",
+        "src/railgauge/verdict/standing.py",
+        "order.rank(finding, node) < _Rank.BESIDE_CULPRIT",
+        "True",
+        "tests/unit/verdict/test_standing.py -k accused_of_what",
+    ),
+    Mutant(
+        "a gate run that broke off waits for a node that Slurm no longer knows",
+        "src/railgauge/gate/run.py",
+        "run.decided[name] = slurm_nodes.UNKNOWN",
+        "pass",
+        f"{_GATE}/test_unknown_nodes.py -k broke_off",
+    ),
+    Mutant(
+        "a changed node beyond max_hold is shown nowhere",
+        "src/railgauge/node/gate.py",
+        'if outcome.state == "alarm" and outcome.changes:',
+        "if False:",
+        f"{_GATE}/test_not_held.py -k show_it",
+    ),
+    Mutant(
+        "a node that a person set down during its test returns, as Slurm had returned it",
+        "src/railgauge/gate/run.py",
+        "STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
+        f"{_GATE}/test_run.py -k set_down_meanwhile",
+    ),
+    Mutant(
         "a node that was not tested counts as tested",
         "src/railgauge/gate/coverage.py",
         'standing.alarms is not None and standing.outcome != "not tested"',
@@ -2031,8 +2067,8 @@ MUTANTS = [
     Mutant(
         "the reservation goes before the rejected nodes are drained",
         "src/railgauge/gate/run.py",
-        "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
-        "STEPS = (reserve, resume, testing.test, record, unreserve, drain)",
+        "STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, heed, record, unreserve, drain)",
         f"{_GATE}/test_run.py",
     ),
     Mutant(
@@ -2052,8 +2088,8 @@ MUTANTS = [
     Mutant(
         "the untested nodes' reservation ends",
         "src/railgauge/gate/run.py",
-        "reservations.reserve(run.untested, run.nodes)",
-        "reservations.reserve(run.untested, run.nodes, lease.LEASE_S)",
+        "reservations.reserve(run.untested, run.open_nodes)",
+        "reservations.reserve(run.untested, run.open_nodes, lease.LEASE_S)",
         f"{_GATE}/test_run.py -k has_an_end",
     ),
     Mutant(
@@ -2691,8 +2727,8 @@ MUTANTS = [
     Mutant(
         "a rejected node comes back from scontrol reboot",
         "src/railgauge/gate/testing.py",
-        "        if not states[node].stays_drained:\n",
-        "        if not states[node].drained:\n",
+        "    for node, state in states.items():\n        if not state.stays_drained:\n",
+        "    for node, state in states.items():\n        if not state.drained:\n",
         f"{_GATE}/test_run.py -k scontrol_reboot",
     ),
     Mutant(

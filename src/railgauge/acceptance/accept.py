@@ -442,4 +442,6 @@ def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say)
     # Of a filter only ReFrame knows whether it leaves MPI in.
     with_mpi = () if any(word.startswith(checks.FILTERS) for word in options) else chosen.nodes
     tools = functools.partial(checks.needed, options=options)
-    ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi, tools)
+    # With this variable a node that is busy is left out, and nothing waits for it.
+    own = () if variables.IDLE in os.environ else slurm_jobs.own_nodes()
+    ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi, tools, own)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from railgauge import hostlist, systems
+from railgauge import hostlist, paths, systems
 from railgauge.acceptance import session
 from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.numbers import Number
@@ -203,9 +203,14 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
 def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoReturn:
     """Drain nodes that differ from what was accepted of them.
 
-    For cron, a boot unit or a node health check, on the node itself; there
-    `python3 -m railgauge.node.gate hold` does the same and needs no installation. Nodes never
-    accepted are reported, not held; no more than gate.yaml's max_hold are drained at a time.
+    For cron, a boot unit or a node health check, on the node itself. The same without an
+    installation, where STORE is gate/SYSTEM in the results root:
+
+    \b
+    PYTHONPATH=CHECKOUT/src python3 -m railgauge.node.gate hold --store STORE --act
+
+    Nodes never accepted are reported, not held. No more than gate.yaml's max_hold are drained at a
+    time; `gate status` shows the others.
 
     Exit code: 0 nothing differs, 1 something does, 3 something could not be compared.
     """
@@ -220,23 +225,27 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     if wanted is None and node_name() not in (known := systems.load(chosen).nodes):
         raise RailgaugeError(
             f"{node_name()} is no node of {chosen} ({hostlist.fold(known)})",
-            next_step="railgauge gate hold --nodes ..., or on a node: "
-            "python3 -m railgauge.node.gate hold --store ...",
+            next_step="railgauge gate hold --nodes NODES; or on a node: "
+            f"PYTHONPATH={paths.SOURCE} python3 -m railgauge.node.gate hold "
+            f"--store {store.folder(chosen)}",
         )
     if wanted is None:
         seen: dict[str, Any] = {node_name(): take(quick=True)}
         silent: Mapping[str, str] = {}
         held: list[str] = []
+        unknown: list[str] = []
     else:
         if act:
             rights.require(chosen)
             store.publish_rules(chosen)
-        states = answered(lambda: slurm_nodes.show(wanted))
-        held = [name for name in wanted if states[name].ours]
-        rest = [name for name in wanted if name not in held]
+        states = answered(lambda: slurm_nodes.show_known(wanted))
+        unknown = [name for name in wanted if name not in states]
+        held = [name for name, node in states.items() if node.ours]
+        rest = [name for name in states if name not in held]
         taken, silent = inventories.collect(chosen, rest, quick=True)
         seen = {one.node: one.as_dict() for one in taken}
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
+    outcomes += [node_gate.HoldOutcome(n, "alarm", why=slurm_nodes.UNKNOWN) for n in unknown]
     outcomes += answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
     if as_json:
         described = [dataclasses.asdict(one) for one in outcomes]
@@ -440,6 +449,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 
     store.publish_rules(system)
     roll.let_go(system, nodes, f"released untested: {why}")
+    click.echo(f"{hostlist.fold(nodes)}: resumed; waiting for slurmd ...")
     answered(lambda: slurm_nodes.resume(nodes))
     taken, silent = inventories.collect(system, nodes)
     for one in taken:
@@ -447,12 +457,12 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
     states = answered(lambda: slurm_nodes.show(nodes))
     for name in nodes:
         outside = states[name].outside
-        words = f"released, and not in service: {outside}" if outside else "back in service"
-        click.echo(f"{name}: {words}, untested: {why}")
+        state = f"resumed, and not in service: {outside}" if outside else "in service"
+        click.echo(f"{name}: {state}, untested (why: {why})")
     if silent:
         raise EnvironmentProblem(
-            f"{hostlist.fold(silent)}: released, but its state could not be recorded; where it "
-            "differs from the accepted one, the next hold drains it",
+            f"{hostlist.fold(silent)}: resumed, but its state could not be recorded; if it differs "
+            "from the accepted one, the next hold drains it",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
     return any(states[name].outside for name in nodes)
@@ -481,7 +491,7 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
     with alone(chosen):
         if act:
             rights.require(chosen)
-        states = answered(lambda: slurm_nodes.show(systems.load(chosen).nodes))
+        states = answered(lambda: slurm_nodes.show_known(systems.load(chosen).nodes))
         updating = journal.in_update(chosen, states)
         others = sorted(set(wanted) - set(updating))
         if others:
@@ -506,7 +516,8 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
             roll.let_go(chosen, wanted, "update done")
-            answered(lambda: slurm_nodes.drain(wanted, journal.UPDATED))
+            known = [name for name in wanted if name in states]
+            answered(lambda: slurm_nodes.drain(known, journal.UPDATED))
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

@@ -17,6 +17,7 @@ from railgauge.cluster import mpi
 from railgauge.cluster.look import Look, NodeLook, idle, job_options, look, own_source
 from railgauge.errors import EnvironmentProblem
 from railgauge.hooks import Say
+from railgauge.names import natural
 from railgauge.slurm import ends
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -46,7 +47,7 @@ class Trouble:
         return f"{hostlist.fold(self.nodes)} {verb} {self.rest}"
 
 
-_PLURAL = {"does": "do", "has": "have", "sees": "see", "fails": "fail"}
+_PLURAL = {"does": "do", "has": "have", "sees": "see", "fails": "fail", "runs": "run"}
 
 
 def none(_: systems.Partition) -> Mapping[str, Sequence[str]]:
@@ -83,13 +84,15 @@ def require(
     say: Say = lambda _: None,
     with_mpi: Collection[str] = (),
     tools: Tools = none,
+    own: Collection[str] = (),
 ) -> None:
     """EnvironmentProblem, with all that is wrong, where an acceptance would fail for want of it.
 
     `nodes` are those in question, by partition; `more` are options of all jobs; `with_mpi` are the
-    partitions in which checks start MPI; `tools` are the programs that checks need on a partition.
+    partitions in which checks start MPI; `tools` are the programs that checks need on a partition;
+    `own` are the nodes of the job that this process is in.
     """
-    problems = [*refusals(system, nodes, more)]
+    problems = [*_of_own_job(nodes, own), *refusals(system, nodes, more)]
     if not problems:
         looked = looks(system, nodes, more, tools)
         for one in looked:
@@ -110,6 +113,19 @@ def require(
             "nothing was measured: "
             + "; ".join(dict.fromkeys(str(trouble) for trouble in problems)),
             next_step="\n        ".join(steps),
+        )
+
+
+def _of_own_job(nodes: Mapping[str, Collection[str]], own: Collection[str]) -> Iterator[Trouble]:
+    """The checks' jobs want their nodes alone: they would wait for the job that waits for them."""
+    tested = {node for members in nodes.values() for node in members}
+    if here := sorted(tested.intersection(own), key=natural):
+        yield Trouble(
+            "runs",
+            "the job in which this was started, and no check can start there until it has ended",
+            tuple(here),
+            "start it on the login node, or in a job on a node that is not tested: "
+            "sbatch --partition=service jobs/accept.sbatch",
         )
 
 

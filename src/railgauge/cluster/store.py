@@ -2,6 +2,7 @@
 
 rules.json             what `railgauge.node.gate` needs of the system's gate.yaml, for the nodes
 nodes/<node>.json      an accepted node: the fields that count, when, by whom, by which campaign
+not_held/<node>.json   a changed node in service, and why it was not held (railgauge.node.gate)
 suspects/<node>.json   a node in service that failed as the partner of a tested one
 holds.json             what was held within the window (railgauge.node.gate)
 runs/<id>.json         the journal of a gate run;  rolls/<id>.json  of a rolling update
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import getpass
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -52,42 +54,49 @@ CheckName = Annotated[str, pydantic.AfterValidator(_known)]
 
 
 class PatrolRules(Strict):
-    """How `railgauge patrol` goes about it.
-
-    No more than `max_under_test` nodes of the system are under test at a time, and every node, and
-    every two leaves, should be seen within `every_days`. A node that restarted is left alone for
-    `settle_s`; after a mass restart `max_under_test` of them have their turn every `turn_s`. Its
-    jobs get `job_options`, as sbatch has them without the dashes: a low priority, and what makes
-    them preemptible.
-    """
+    """How `railgauge patrol` chooses and tests nodes in service."""
 
     max_under_test: int = pydantic.Field(default=8, ge=2)
+    """The most nodes of the system that are under test at a time."""
     every_days: float = pydantic.Field(default=7, gt=0)
+    """How often every node, and every two leaves, should be tested, in days."""
     settle_s: int = pydantic.Field(default=600, ge=0)
+    """How long a node that restarted is left alone."""
     turn_s: int = pydantic.Field(default=3600, ge=0)
+    """After a mass restart `max_under_test` nodes are tested in each such time."""
     job_options: list[str] = ["nice=10000"]
+    """Options of its jobs, as sbatch has them without the dashes: a low priority, and what makes
+    the jobs preemptible.
+    """
 
 
 class GateRules(Strict):
-    """`configs/systems/<system>/gate.yaml`: what the gate watches, and how much it may take away.
-
-    `ignore` are patterns (fnmatch) of inventory fields whose change holds no node; all others that
-    are firmware or tuning do, and serial numbers. No more than `max_hold` times is a node drained
-    within `window_s` seconds, whatever has become of those that were: a change everywhere at once
-    is for a person to look at. `partners` is how many healthy nodes a test borrows at least, so
-    that a bad pair can be told from a bad node; `budget` how many nodes of the system a rolling
-    update may have out of service. `teeth` says of a check what a patrol does with a node in
-    service that it accuses; a check that is not there is new, and what it finds is recorded. A name
-    that is no check's is an error.
+    """`configs/systems/SYSTEM/gate.yaml`: what the gate watches, and how many nodes it may take
+    out.
     """
 
     ignore: list[str] = []
+    """Patterns (fnmatch) of inventory fields. A change of such a field holds no node. A change of
+    any other firmware, tuning or serial number does.
+    """
     max_hold: int = pydantic.Field(default=4, ge=1)
+    """The most nodes that are drained within `window_s`, whatever became of them since. Other
+    changed nodes stay in service, and `gate status` and `coverage` show them. A change of many
+    nodes at once is for a person to look at.
+    """
     window_s: int = pydantic.Field(default=900, ge=1)
+    """The time in which `max_hold` counts."""
     partners: int = pydantic.Field(default=2, ge=0)
+    """The healthy nodes that a test borrows at least, to tell a bad pair from a bad node."""
     budget: int = pydantic.Field(default=4, ge=1)
+    """The most nodes of the system that a rolling update may have out of service."""
     teeth: dict[CheckName, Teeth] = {}
+    """By check, what a patrol does with a node in service that the check accuses. `record`: it is
+    written down. `comment`: Slurm's comment of the node says it. `hold`: the node is drained, as
+    far as `max_hold` goes. A check that is not listed only records. An unknown name is an error.
+    """
     patrol: PatrolRules = PatrolRules()
+    """How `railgauge patrol` chooses and tests nodes."""
 
     @property
     def counted(self) -> node_gate.Rules:
@@ -189,7 +198,20 @@ def accept(system: str, taken: inventory.Inventory, how: How, by: str) -> Accept
     )
     write(node_gate.record_path(folder(system), taken.node), record.model_dump(mode="json"))
     clear_suspect(system, taken.node)
+    node_gate.not_held_path(folder(system), taken.node).unlink(missing_ok=True)
     return record
+
+
+def not_held(system: str, node: str) -> str:
+    """Why a node in service that has changed was not held; "" of every other node."""
+    path = node_gate.not_held_path(folder(system), node)
+    try:
+        return str(json.loads(path.read_bytes())["why"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        # That there is one is what counts.
+        return f"{path} is damaged"
 
 
 def accepted(system: str, node: str) -> Accepted | None:

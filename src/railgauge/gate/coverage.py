@@ -225,6 +225,8 @@ class NodeSummary(Strict):
     judged: Tested | None
     doubted: Tested | None
     changed: bool
+    #: why it was not held for a change, "" where it was, or has none
+    not_held: str = ""
     rails: dict[str, Rail]
     flaps: int = 0
     flapped: str = ""
@@ -256,6 +258,8 @@ class NodeSummary(Strict):
                 f"changed since: its fingerprint is {tested.fingerprint}, "
                 f"{accepted.fingerprint} was accepted"
             )
+        if self.not_held:
+            remarks.append(f"changed, and {self.not_held}")
         if self.flaps:
             remarks.append(self.flapped)
         never = [name for name, rail in self.older_rails.items() if rail.age_days is None]
@@ -301,6 +305,7 @@ def lines(
                     judged=covered.judged,
                     doubted=_if_newer(covered.doubted, covered.judged),
                     changed=covered.changed,
+                    not_held=store.not_held(system, node),
                     rails={
                         rail: Rail(campaign=campaign, age_days=days_since(campaign, now))
                         for rail, campaign in last_well.items()

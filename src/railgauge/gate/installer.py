@@ -8,6 +8,7 @@ It imports little: it starts with every batch, and lives as long as the update.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import datetime
 import os
@@ -49,10 +50,26 @@ def _main(end_file: Path, line: str) -> int:
     ).returncode
     ended = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     end = {"exit_code": code, "ended": ended}
-    write_whole(str(end_file), {**end, "over": False})
+    _record(end_file, {**end, "over": False})
     _reap()
-    write_whole(str(end_file), {**end, "over": True})
+    _record(end_file, {**end, "over": True})
     return code
+
+
+def _record(end_file: Path, end: dict[str, object]) -> None:
+    """Leave how the command ended. Where that cannot be written, the last line of the log says it:
+    only a person can tell then that the update is done.
+    """
+    try:
+        write_whole(str(end_file), end)
+    except OSError as error:
+        words = (
+            f"railgauge: the command ended with exit code {end['exit_code']}, which could not be "
+            f"recorded: {end_file}: {error.strerror}"
+        )
+        # The log is in the same store.
+        with contextlib.suppress(OSError):
+            print(words, flush=True)
 
 
 def _reap() -> None:

@@ -25,7 +25,7 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
     somebody's reservation is to have soon, whose jobs a long test would delay.
     """
     wanted = store.rules(system).partners
-    states = slurm_nodes.show(systems.load(system).nodes)
+    states = slurm_nodes.show_known(systems.load(system).nodes)
     updating = journal.in_update(system, states)
     chosen: list[str] = []
     for partition in systems.load(system).partitions:
@@ -34,7 +34,8 @@ def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[
         able = [
             name
             for name in partition.nodes
-            if name not in nodes
+            if name in states
+            and name not in nodes
             and name not in updating
             and states[name].in_service
             and not states[name].busy

@@ -56,7 +56,9 @@ def begin(
             next_step="railgauge gate run --act goes on with it; railgauge gate update-done "
             "--no-more --act drops the batches that it has not begun",
         )
-    states = slurm_nodes.show(systems.load(system).nodes)
+    states = slurm_nodes.show_known(systems.load(system).nodes)
+    if unknown_nodes := [name for name in nodes if name not in states]:
+        raise slurm_nodes.UnknownNodes(unknown_nodes)
     for name, why in journal.in_update(system, states).items():
         if name in nodes:
             raise RailgaugeError(f"{name}: {why}", next_step=journal.once_done(system, [name]))
@@ -112,6 +114,7 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
             roll.phase = "test"
         roll.save()
     if roll.phase == "test":
+        _drop_unknown(roll, say)
         try:
             tested = _test(roll, command, say)
         except testing.Interrupted:
@@ -128,27 +131,16 @@ def _require_good(roll: Roll, state: update.State) -> None:
         return
     nodes = hostlist.fold(roll.batch)
     left = f"; not begun: {hostlist.fold(roll.waiting)}" if roll.waiting else ""
+    step = update.next_step(roll, state)
     if state.word == "elsewhere":
-        assert roll.update is not None
-        raise StuckError(
-            f"{nodes} in update by {state.words}{left}",
-            next_step=f"railgauge gate run --act on {roll.update.host}; or, once you know that it "
-            f"is done: railgauge gate update-done --nodes {nodes} --act",
-        )
+        raise StuckError(f"{nodes} in update by {state.words}{left}", next_step=step)
     if state.word == "ended":
-        slurm_nodes.drain(roll.batch, f"{journal.UPDATE} failed with {_how(state)}")
+        known = slurm_nodes.show_known(roll.batch)
+        slurm_nodes.drain(known, f"{journal.UPDATE} failed with {state.how}")
     last = update.last_words(roll)
-    printed = f": {last}" if last else ""
-    raise StuckError(
-        f"the update of {nodes}: {state.words}{printed}; it stays drained{left}",
-        next_step="look at the nodes and bring the update to its end; then: railgauge gate "
-        f"update-done --nodes {nodes} --act, and railgauge gate run --act",
-    )
-
-
-def _how(state: update.State) -> str:
-    code = state.exit_code or 0
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+    printed = f"; last line: {last}" if last else ""
+    words = f"its update {state.words}" if state.word == "ended" else state.words
+    raise StuckError(f"{nodes} stays drained: {words}{printed}{left}", next_step=step)
 
 
 def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
@@ -195,6 +187,7 @@ def go_on(roll: Roll, command: list[str], say: Say) -> list[Run]:
     """The gate runs of the remaining batches, one after the other, as gate.yaml's budget lets."""
     ended = finish_batch(roll, command, say)
     while roll.ended is None:
+        _drop_unknown(roll, say)
         if not roll.batch and not _choose(roll):
             break
         say(f"draining {hostlist.fold(roll.batch)}")
@@ -204,12 +197,24 @@ def go_on(roll: Roll, command: list[str], say: Say) -> list[Run]:
     return ended
 
 
+def _drop_unknown(roll: Roll, say: Say) -> None:
+    """Take the nodes out of the rolling update that Slurm no longer knows."""
+    known = slurm_nodes.show()
+    gone = [name for name in (*roll.batch, *roll.waiting) if name not in known]
+    if gone:
+        say(f"{hostlist.fold(gone)} left the rolling update: {slurm_nodes.UNKNOWN}")
+        roll.batch = [name for name in roll.batch if name in known]
+        roll.waiting = [name for name in roll.waiting if name in known]
+        roll.words.append(f"{store.now()} {hostlist.fold(gone)}: {slurm_nodes.UNKNOWN}")
+        roll.save()
+
+
 def _choose(roll: Roll) -> bool:
     """Choose the next batch, of no more nodes than the budget lets; False where none is left."""
     if not roll.waiting:
         next_batch(roll)
         return False
-    states = slurm_nodes.show(systems.load(roll.system).nodes)
+    states = slurm_nodes.show_known(systems.load(roll.system).nodes)
     out = [n for n, s in states.items() if not s.in_service and n not in roll.waiting]
     budget = store.rules(roll.system).budget
     size = min(roll.size, budget - len(out))

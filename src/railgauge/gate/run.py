@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
@@ -19,9 +20,9 @@ from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, testing
 from railgauge.gate.journal import Lost, Run
 from railgauge.hooks import Say
+from railgauge.slurm import events, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm import reservations
 from railgauge.slurm.nodes import SlurmNode
 
 
@@ -41,9 +42,14 @@ def candidates(
 ) -> Held:
     """The nodes named, else all that Railgauge drained: idle, and in no update.
 
-    RailgaugeError where a named node is not held by Railgauge, or barred.
+    RailgaugeError where a named node is not held by Railgauge, or barred; UnknownNodes for one that
+    Slurm has not. One that is not named keeps no other from its test.
     """
-    known = slurm_nodes.show(systems.load(system).nodes)
+    described = systems.load(system).nodes
+    known = slurm_nodes.show_known(described)
+    unknown = [name for name in (described if nodes is None else nodes) if name not in known]
+    if nodes is not None and unknown:
+        raise slurm_nodes.UnknownNodes(unknown)
     for name in nodes or ():
         _require_ours(known[name])
     updating = {} if despite_updates else journal.in_update(system, known)
@@ -61,6 +67,11 @@ def candidates(
     if nodes is not None and barred:
         name, why = sorted(barred.items())[0]
         raise RailgaugeError(f"{name}: {why}", next_step=_next_step(system, name, updating))
+    barred |= dict.fromkeys(
+        unknown,
+        f"{slurm_nodes.UNKNOWN}; take it out of `nodes` in the system's reframe.yaml, or put it "
+        "under `absent`",
+    )
     return Held({name: known[name] for name in wanted if name not in barred}, barred)
 
 
@@ -128,6 +139,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     """
     interrupted: testing.Interrupted | None = None
     _doubt(run)
+    _leave_out_unknown(run)
     try:
         with lease.renewed(run.reservation):
             for step in STEPS:
@@ -167,6 +179,15 @@ def _doubt(run: Run) -> None:
         run.save()
 
 
+def _leave_out_unknown(run: Run) -> None:
+    """Decide the nodes that Slurm no longer knows: nothing of them can be tested or drained."""
+    known = slurm_nodes.show()
+    for name in run.open_nodes:
+        if name not in known:
+            run.decided[name] = slurm_nodes.UNKNOWN
+    run.partners = [name for name in run.partners if name in known]
+
+
 def _undo(run: Run, why: str, say: Say) -> None:
     """Drain the nodes again with their former reasons; then delete the reservations."""
     try:
@@ -189,7 +210,7 @@ def keep_waiting(run: Run) -> None:
 
 def _drain_again(run: Run, nodes: Sequence[str]) -> None:
     """Drain these of its nodes that are not, with their former reasons."""
-    for node, state in (slurm_nodes.show(nodes) if nodes else {}).items():
+    for node, state in (slurm_nodes.show_known(nodes) if nodes else {}).items():
         if not state.stays_drained:
             slurm_nodes.drain([node], run.reasons.get(node, "to be tested"))
 
@@ -236,8 +257,10 @@ def reserve(run: Run, command: list[str], say: Say) -> None:
         if run.reasons:
             # Somebody deleted it since the nodes were resumed: the next step finds out.
             return
+        if not run.open_nodes:
+            return
         # Without an end: if this run is killed, the nodes must not fall out of it untested.
-        reservations.reserve(run.untested, run.nodes)
+        reservations.reserve(run.untested, run.open_nodes)
     if not run.open_nodes:
         return
     if reservations.nodes_of(run.reservation) is not None:
@@ -278,6 +301,19 @@ def resume(run: Run, command: list[str], say: Say) -> None:
             run.decided[name] = node.outside
 
 
+def heed(run: Run, command: list[str], say: Say) -> None:
+    """Keep the nodes out that a person has set down since: Slurm may have returned them itself."""
+    if reservations.nodes_of(run.untested) is None:
+        # Nodes that are in service again are no longer the run's.
+        return
+    since = datetime.datetime.fromisoformat(run.started)
+    for name, node in events.set_down_since(run.decided, since).items():
+        why = f"set down by {node.by} during the test: {node.reason}"
+        # A run that broke off after this step comes to it again.
+        if not run.decided[name].startswith(why):
+            run.decided[name] = "; ".join(filter(None, [why, run.decided[name]]))
+
+
 def record(run: Run, command: list[str], say: Say) -> None:
     """Record the accepted nodes before they return."""
     accepted = {name for name, why in run.decided.items() if not why}
@@ -313,4 +349,4 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
             say(f"{node}: accepted, back in service")
 
 
-STEPS = (reserve, resume, testing.test, record, drain, unreserve)
+STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)

@@ -12,6 +12,7 @@ from railgauge.errors import ConfigurationError
 from railgauge.gate import journal, ownerless, update
 from railgauge.slurm import nodes as slurm_nodes
 
+_GO_ON = "if nobody runs it, railgauge gate run --act goes on with it"
 _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
 
 
@@ -54,6 +55,8 @@ class NodeStatus:
     gate_run: str
     in_update: str
     suspect: str
+    #: why it was not held for a change
+    not_held: str
     #: the reservations of others
     reservations: tuple[str, ...]
 
@@ -64,6 +67,7 @@ class NodeStatus:
             self.drained or (self.gate_run and f"in gate run {self.gate_run}"),
             self.in_update and f"in update: {self.in_update}",
             self.suspect,
+            self.not_held and f"changed, and {self.not_held}",
             *(f"in reservation {other}" for other in self.reservations),
         )
         return "  ".join(filter(None, parts))
@@ -87,6 +91,7 @@ def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
                 gate_run=broken.id if broken and name in broken.nodes else "",
                 in_update=updating.get(name, ""),
                 suspect=_suspect(system, name),
+                not_held=store.not_held(system, name),
                 reservations=tuple(state.foreign_reservations),
             )
         )
@@ -98,18 +103,26 @@ def _unended(system: str, nodes: Sequence[str]) -> Iterator[str]:
     if broken:
         yield (
             f"gate run {broken.id} of {broken.by} has not ended (after {broken.step})\n"
-            "  next: if nobody runs it, railgauge gate run --act goes on with it"
+            f"  next: {_GO_ON}"
         )
     if roll:
+        step = ""
         yield f"rolling update {roll.id} of {roll.by} has not ended: `{roll.command}`"
         if roll.phase == "update":
             state = update.state(roll)
+            step = update.next_step(roll, state)
             yield f"  {hostlist.fold(roll.batch)}: update {state.word}: {state.words}"
         elif roll.batch:
             yield f"  {hostlist.fold(roll.batch)}: {_PHASES[roll.phase]}"
         if roll.waiting:
             yield f"  not begun: {hostlist.fold(roll.waiting)}"
-        yield "  next: if nobody runs it, railgauge gate run --act goes on with it"
+        yield f"  next: {step or _GO_ON}"
+    if changed := [name for name in nodes if store.not_held(system, name)]:
+        yield (
+            f"{hostlist.fold(changed)}: changed since it was accepted, and not held\n"
+            "  next: raise max_hold in gate.yaml, or wait until its window is over; then railgauge "
+            f"gate hold --nodes {hostlist.fold(changed)} --act"
+        )
     for lost in journal.lost(system):
         yield f"{lost.words}\n  next: {lost.next_step}"
     for one in ownerless.reservations(system, nodes):

@@ -245,8 +245,6 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
     again = set(kept).difference(guilty, apart) if guilty else set()
     if verdict.campaign.state == "interrupted":
         again = set()
-    # Of one that failed also beside a guilty node the reason is the failure without it.
-    kept |= {node: standing.words(apart[node]) for node in kept if guilty and node in apart}
     for node in run.open_nodes:
         if node not in again:
             run.decided[node] = (
@@ -283,10 +281,10 @@ def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
 def drain_rejected(run: Run) -> None:
     """Drain the nodes that stay out, but those that are drained for good."""
     rejected = {node: why for node, why in run.decided.items() if why}
-    states = slurm_nodes.show(rejected) if rejected else {}
-    for node, why in rejected.items():
-        if not states[node].stays_drained:
-            slurm_nodes.drain([node], why)
+    states = slurm_nodes.show_known(rejected) if rejected else {}
+    for node, state in states.items():
+        if not state.stays_drained:
+            slurm_nodes.drain([node], rejected[node])
 
 
 def _reserved_since(run: Run) -> dict[str, str]:

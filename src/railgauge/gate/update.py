@@ -57,6 +57,11 @@ class State:
     def good(self) -> bool:
         return self.word == "ended" and self.exit_code == 0
 
+    @property
+    def how(self) -> str:
+        """How its command ended, in words."""
+        return _how(self.exit_code or 0)
+
 
 def start(roll: Roll) -> None:
     """Begin the update of the batch; its journal is written first."""
@@ -121,15 +126,47 @@ def state(roll: Roll) -> State:
     if not_begun(roll.end_file, update.pid).exists():
         return State("not begun", f"has not begun, as who started it was killed: {process_words}")
     if still:
-        why = f"its command ended with {end.words}" if end else f"process {update.pid} is gone"
+        why = (
+            f"its command ended with {end.words}"
+            if end
+            else f"its supervisor (pid {update.pid} on {update.host}) is gone"
+        )
         left = f"{why}, and what it started still runs: {still}"
         return State("running", f"{left}; {process_words}", left=left)
     if alive:
         return State("running", process_words)
     if not on_this_host:
         return State("elsewhere", process_words)
-    why = "its process is gone" if same_boot else f"{update.host} was started again since"
-    return State("unknown", f"{why}, and how it ended is not known: {process_words}")
+    why = (
+        f"its supervisor (pid {update.pid} on {update.host}) is gone"
+        if same_boot
+        else f"{update.host} was started again since"
+    )
+    command = f"`{update.command}`, started {update.started} (log {roll.log_file})"
+    return State("unknown", f"how its update ended is unknown: {why}; its command: {command}")
+
+
+def next_step(roll: Roll, state: State) -> str:
+    """What to type of the batch in this state; "" where `gate run` goes on by itself."""
+    nodes = hostlist.fold(roll.batch)
+    done = f"railgauge gate update-done --nodes {nodes} --act"
+    if state.word == "elsewhere":
+        assert roll.update is not None
+        return (
+            f"railgauge gate run --act on {roll.update.host}; or, once you know that the update is "
+            f"done: {done}"
+        )
+    if state.word == "unknown":
+        return (
+            f"look at {roll.log_file} and {nodes}; once you know that the update is done: {done}, "
+            "and railgauge gate run --act"
+        )
+    if state.word == "ended" and not state.good:
+        return (
+            f"the update failed with {state.how}; look at {roll.log_file}, repair {nodes}, then "
+            f"{done}, and railgauge gate run --act"
+        )
+    return ""
 
 
 def runs_here(end_file: Path) -> bool:
@@ -138,6 +175,10 @@ def runs_here(end_file: Path) -> bool:
     """
     installer = processes.running(PROGRAM, str(end_file))
     return bool(installer or processes.marked(f"{MARK}={end_file}"))
+
+
+def _how(exit_code: int) -> str:
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +190,7 @@ class _End:
 
     @property
     def words(self) -> str:
-        return f"signal {-self.exit_code}" if self.exit_code < 0 else f"exit code {self.exit_code}"
+        return _how(self.exit_code)
 
 
 def _end(path: Path) -> _End | None:

@@ -74,7 +74,7 @@ def load(text: str | bytes, source: str = "inventory") -> Inventory:
         place = ".".join(str(part) for part in first["loc"]) or "the document"
         raise RailgaugeError(
             f"{source}: {place}: {first['msg']}, expected a document of the schema {SCHEMA}",
-            next_step="python3 -m railgauge.node.inventory, on the node, prints one",
+            next_step="on the node: PYTHONPATH=CHECKOUT/src python3 -m railgauge.node.inventory",
         ) from None
     return Inventory(**document.model_dump(exclude={"document"}))
 

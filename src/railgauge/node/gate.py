@@ -1,6 +1,6 @@
 """Hold back a node whose firmware differs from what was last accepted.
 
-    python3 -m railgauge.node.gate hold --store FOLDER [--act]
+    PYTHONPATH=CHECKOUT/src python3 -m railgauge.node.gate hold --store FOLDER [--act]
 
 For a boot unit, cron or a node health check: it looks at sysfs, /proc and the boot id, starts no
 process where nothing has changed, and asks Slurm only to drain this node. FOLDER is
@@ -8,6 +8,7 @@ process where nothing has changed, and asks Slurm only to drain this node. FOLDE
 
 rules.json          what is watched, and how many nodes one pass may drain
 nodes/<node>.json   what was last accepted of a node, when and by what
+not_held/<node>.json  a changed node that stays in service, and why it was not held
 holds.json          what was held within the window, whatever has become of it
 hold.lock           held while somebody counts and drains
 
@@ -31,7 +32,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,11 @@ def record_path(store: Path, node: str) -> Path:
     return store / "nodes" / f"{node}.json"
 
 
+def not_held_path(store: Path, node: str) -> Path:
+    """The file that says of a node in service that it has changed, and why it was not held."""
+    return store / "not_held" / f"{node}.json"
+
+
 def _record(path: Path) -> Any:
     """[the record or None, what is wrong with it]"""
     try:
@@ -169,22 +175,25 @@ def _record(path: Path) -> Any:
 class Stored:
     """The rules, and by node what was accepted of it; of a damaged record what is wrong with it.
 
-    A node never accepted is in neither.
+    A node never accepted is in neither. `not_held` are those that an earlier pass did not hold.
     """
 
     rules: Rules
     accepted: Mapping[str, Document]
     damaged: Mapping[str, str]
+    not_held: Collection[str] = ()
 
 
 def read_store(store: Path, nodes: list[str]) -> Stored:
     """What the store knows of these nodes. NoStore where it does not answer, or has no rules."""
 
     def read() -> Any:
-        return [_load(store / "rules.json"), {n: _record(record_path(store, n)) for n in nodes}]
+        left = [node for node in nodes if not_held_path(store, node).exists()]
+        records = {node: _record(record_path(store, node)) for node in nodes}
+        return [_load(store / "rules.json"), records, left]
 
     try:
-        rules, records = _within(STORE_LIMIT_S, read)
+        rules, records, not_held = _within(STORE_LIMIT_S, read)
     except NoStore as error:
         raise NoStore(f"{store}: {error}; nothing was compared") from None
     if rules is None:
@@ -210,7 +219,7 @@ def read_store(store: Path, nodes: list[str]) -> Stored:
                 damaged[node] = f"{record_path(store, node)}: not a record's form: {error!r}"
             else:
                 accepted[node] = fields
-    return Stored(known, accepted, damaged)
+    return Stored(known, accepted, damaged, not_held)
 
 
 # --- one pass ------------------------------------------------------------------------------------
@@ -304,7 +313,25 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[HoldOutco
         reasons = {node: f"{CHANGED}: {_listed(changed)}" for node, changed in differing.items()}
         held = keep_out(store, stored.rules, reasons, act)
         outcomes += [dataclasses.replace(one, changes=differing[one.node]) for one in held]
+    if act:
+        _note_not_held(store, stored.not_held, outcomes)
     return sorted(outcomes, key=lambda outcome: outcome.node)
+
+
+def _note_not_held(store: Path, noted: Collection[str], outcomes: Sequence[HoldOutcome]) -> None:
+    """Note which changed nodes stay in service: what a pass prints at boot nobody may read. The
+    note goes when the node is held, as it was accepted, or accepted as it is.
+    """
+    for outcome in outcomes:
+        path = not_held_path(store, outcome.node)
+        # What is not noted was printed all the same.
+        with contextlib.suppress(OSError):
+            if outcome.state == "alarm" and outcome.changes:
+                path.parent.mkdir(exist_ok=True)
+                why = f"{outcome.why}: {CHANGED}: {_listed(outcome.changes)}"
+                write_whole(str(path), {"node": outcome.node, "why": why})
+            elif outcome.node in noted and outcome.state in ("unchanged", "held", "was held"):
+                path.unlink(missing_ok=True)
 
 
 def _listed(changed: Sequence[Change]) -> str:
@@ -334,7 +361,7 @@ def keep_out(
 def _left_alone(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | None:
     """What there is to say of a node that is not to be drained; None of one that is."""
     if state is None:
-        return HoldOutcome(name, "alarm", why="Slurm knows no such node")
+        return HoldOutcome(name, "alarm", why=slurm_nodes.UNKNOWN)
     if state.stays_drained:
         return HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
     if state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):

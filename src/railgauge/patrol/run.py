@@ -152,6 +152,8 @@ def _candidate(
     risks = []
     if line.changed:
         risks.append("its fingerprint is not the accepted one")
+    if line.not_held:
+        risks.append(f"changed, and {line.not_held}")
     if tested is not None and tested.outcome == "not accepted":
         risks.append(f"not accepted by {tested.campaign}")
     if line.doubted is not None:

@@ -17,6 +17,7 @@ from typing import Any
 import pydantic
 
 from railgauge import paths
+from railgauge.cluster.store import GateRules
 from railgauge.model import catalogue
 from railgauge.model.measurement import METRICS
 from railgauge.systems import System
@@ -45,7 +46,8 @@ MARK = "<!-- `make docs` writes what follows -->\n"
 def documents() -> dict[Path, str]:
     """The documents, as they must be."""
     parts = {
-        "system-file.md": _fields(),
+        "system-file.md": _fields(System, "a system"),
+        "gate-file.md": _fields(GateRules, "gate.yaml"),
         "references.md": _metrics(),
         "findings.md": catalogue.kinds_page(),
         "glossary.md": catalogue.terms_page(),
@@ -61,16 +63,17 @@ def _metrics() -> str:
     return "| metric | unit | better | meaning |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def _fields() -> str:
-    """A section for the system and for each thing within it, by the path of its field."""
-    schema = _described(System.model_json_schema())
-    return "\n".join(_Sections(schema["$defs"]).of("a system", "", schema))
+def _fields(root: type[pydantic.BaseModel], title: str) -> str:
+    """A section for a file and for each thing within it, by the path of its field."""
+    schema = _described(root)
+    return "\n".join(_Sections(schema["$defs"]).of(title, "", schema))
 
 
-def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same schema, each field with what stands in quotes below it in the source."""
-    definitions = {System.__name__: schema, **schema["$defs"]}
-    for model in dict.fromkeys(_models(System)):
+def _described(root: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """A model's schema, each field with what stands in quotes below it in the source."""
+    schema = root.model_json_schema()
+    definitions = {root.__name__: schema, **schema["$defs"]}
+    for model in dict.fromkeys(_models(root)):
         fields = definitions[model.__name__]["properties"]
         for name, words in _meanings(model).items():
             if name in fields:

@@ -25,6 +25,9 @@ _CALLERS = re.compile(r"(?:SLURMD?|SBATCH|SRUN|SALLOC|PMIX?|PRTE|OMPI|UCX|UCC|NC
 #: By these the commands find the cluster of this host, and show that they may use it.
 _OF_CLUSTER = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
 
+#: The job that this process is in, "" where it is in none; read before it is dropped.
+OWN_JOB = os.environ.get("SLURM_JOB_ID", "")
+
 #: The patterns of those that a site wants kept.
 _kept: list[str] = []
 

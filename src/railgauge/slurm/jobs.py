@@ -68,6 +68,19 @@ def refusal(options: Sequence[str]) -> Refusal | None:
     return None
 
 
+def own_nodes() -> tuple[str, ...]:
+    """The nodes of the job that this process is in; none where this Slurm has no such job."""
+    if not client.OWN_JOB:
+        return ()
+    try:
+        answer = client.output(
+            "squeue", "--noheader", f"--jobs={client.OWN_JOB}", "--format=%N"
+        ).split()
+        return hostlist.expand(",".join(answer)) if answer else ()
+    except (SlurmProblem, ValueError):
+        return ()
+
+
 def require_answer() -> None:
     """SlurmProblem where the controller or the accounting does not answer.
 

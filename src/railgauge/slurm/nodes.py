@@ -75,6 +75,10 @@ ASLEEP = "switched off by Slurm until a job wants it"
 _FIELD = re.compile(r"(?:^| )(\w+)=(\S*)")
 
 
+#: Why nothing is done with a node that Slurm has not.
+UNKNOWN = "Slurm knows no such node"
+
+
 class UnknownNodes(SlurmProblem):
     """Slurm has no such nodes."""
 
@@ -352,8 +356,7 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
     """
     wanted = list(names)
     nodes = _without_reservations(wanted)
-    missing = [name for name in wanted if name not in nodes]
-    if missing:
+    if missing := [name for name in wanted if name not in nodes]:
         raise UnknownNodes(missing)
     # A node's own state does not always say that it is reserved.
     for reservation in reservations():
@@ -363,6 +366,12 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
         for name in nodes.keys() & set(members):
             nodes[name] = _reserved(nodes[name], reservation)
     return nodes
+
+
+def show_known(names: Iterable[str]) -> dict[str, SlurmNode]:
+    """These nodes without those that Slurm has not; SlurmProblem where it does not answer."""
+    known = show()
+    return {name: known[name] for name in names if name in known}
 
 
 def _reserved(node: SlurmNode, reservation: Reservation) -> SlurmNode:
@@ -383,8 +392,7 @@ def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
             known |= parse(client.output("scontrol", "show", "node", *hosts, "--all", "--oneliner"))
         return known
     except SlurmProblem as error:
-        missing = _NOT_FOUND.findall(error.message)
-        if missing:
+        if missing := _NOT_FOUND.findall(error.message):
             raise UnknownNodes(missing) from None
         raise
 
@@ -431,7 +439,12 @@ def comment(name: str, words: str) -> bool:
 
 
 def _shortened(words: str) -> str:
-    return words if len(words) <= _LONGEST_REASON else words[: _LONGEST_REASON - 3] + "..."
+    """The beginning of a long reason, cut between two words: half a path names another file."""
+    if len(words) <= _LONGEST_REASON:
+        return words
+    room = _LONGEST_REASON - len(" ...")
+    whole, _, _ = words[: room + 1].rpartition(" ")
+    return f"{whole if len(whole) > len(OURS) else words[:room]} ..."
 
 
 def resume(names: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from railgauge.campaign.folder import Campaign
@@ -197,22 +197,31 @@ def failed_apart(
     """The nodes that a rejecting finding speaks against, with the first one, but for those of which
     a guilty node was at the same place, or in the same job where that is what failed.
     """
+    nodes_there = nodes_of_findings(cases)
+    found: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.weight == "reject" and nodes_there(finding).isdisjoint(guilty):
+            for node in finding.nodes:
+                found.setdefault(node, finding)
+    return found
+
+
+def nodes_of_findings(cases: Sequence[Case]) -> Callable[[Finding], set[str]]:
+    """A function that returns the nodes of a finding, and all others that were measured there: at
+    its place, or in its job where that is what failed.
+    """
     at_place = {(case.check, case.partition, case.place): case.nodes for case in cases}
     in_job: dict[tuple[str, str], set[str]] = {}
     for job in [case for case in cases if case.of_job]:
         of_check = (c for c in cases if (c.check, c.partition) == (job.check, job.partition))
         in_job[job.check, job.partition] = {node for case in of_check for node in case.nodes}
-    found: dict[str, Finding] = {}
-    for finding in findings:
+
+    def nodes_there(finding: Finding) -> set[str]:
         key = finding.check, finding.partition, finding.place
-        there = {
-            *finding.nodes,
-            *(at_place.get(key, ()) if finding.place else in_job.get(key[:2], ())),
-        }
-        if finding.weight == "reject" and there.isdisjoint(guilty):
-            for node in finding.nodes:
-                found.setdefault(node, finding)
-    return found
+        others = at_place.get(key, ()) if finding.place else in_job.get(key[:2], ())
+        return {*finding.nodes, *others}
+
+    return nodes_there
 
 
 def _suspect_as_dict(suspect: Suspect) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from railgauge.model.failure import TAKEN
 from railgauge.model.record import Standing, StandingOutcome
-from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.answer import Finding, Verdict, nodes_of_findings
 from railgauge.verdict.compare import Case
 from railgauge.verdict.rules import TO_MEASURE
 
@@ -21,29 +22,63 @@ def why_not(verdict: Verdict, node: str) -> str:
     tests them again, without those that are.
     """
     cases = [case for case in verdict.cases if node in case.nodes]
-    return _why_not(verdict, node, [f for f in verdict.findings if _is_about(f, node)], cases)
+    findings = [finding for finding in verdict.findings if _is_about(finding, node)]
+    obstacles = _obstacles(verdict, node, findings, cases, _Order(verdict))
+    return obstacles[0].why if obstacles else ""
 
 
-def _why_not(
-    verdict: Verdict,
-    node: str,
-    findings: Sequence[Finding],
-    cases: Sequence[Case],
-    provisionally: bool = False,
-) -> str:
-    """The first obstacle, by the findings that name it or no node, and by its own cases;
-    `provisionally` without what only lacks a baseline.
-    """
-    obstacles = _obstacles(verdict, node, findings, cases, provisionally)
-    return next((obstacle.why for obstacle in obstacles), "")
+class _Rank(enum.IntEnum):
+    """How much an obstacle tells of a node: the first one is its reason."""
+
+    #: the campaign is no acceptance of it
+    NOT_JUDGED = enum.auto()
+    #: a finding that names the node alone, or says what the node is at fault for
+    CONVICTS = enum.auto()
+    #: a finding at a place where no other node is at fault
+    OWN = enum.auto()
+    #: what the location of faults says of it
+    LOCATED = enum.auto()
+    #: the campaign was interrupted
+    BROKE_OFF = enum.auto()
+    #: a finding at a place where another node is at fault
+    BESIDE_CULPRIT = enum.auto()
+    #: a finding that names the node, and accuses it of nothing
+    NAMED = enum.auto()
+    #: a finding that names no node, or a place of the node that is not good
+    OTHER = enum.auto()
+    #: something that is to be measured yet
+    TO_MEASURE = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
 class _Obstacle:
-    """What keeps a node from being accepted; `to_measure`: it only is to be measured yet."""
+    """What keeps a node from being accepted."""
 
     why: str
-    to_measure: bool = False
+    rank: _Rank
+
+
+class _Order:
+    """Ranks the findings about a node: with two nodes at fault, a pair of them speaks against both,
+    and convicts neither as its own fault does.
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._guilty = set(verdict.failing_nodes)
+        self._nodes_there = nodes_of_findings(verdict.cases)
+        self._reasons: dict[str, list[str]] = {}
+        for suspect in verdict.suspects:
+            for node in suspect.failing_nodes if suspect.own_reason else ():
+                self._reasons.setdefault(node, []).append(suspect.own_reason)
+
+    def rank(self, finding: Finding, node: str) -> _Rank:
+        if finding.weight != "reject" or not finding.nodes:
+            return _Rank.NAMED if finding.nodes else _Rank.OTHER
+        reasons = self._reasons.get(node, ())
+        if finding.nodes == (node,) or any(why in finding.message for why in reasons):
+            return _Rank.CONVICTS
+        others = self._guilty - {node}
+        return _Rank.OWN if self._nodes_there(finding).isdisjoint(others) else _Rank.BESIDE_CULPRIT
 
 
 def _obstacles(
@@ -51,35 +86,63 @@ def _obstacles(
     node: str,
     findings: Sequence[Finding],
     cases: Sequence[Case],
+    order: _Order,
+    provisionally: bool = False,
+) -> list[_Obstacle]:
+    """What keeps a node out, by the findings that name it or no node, and by its own cases, what
+    tells most of it first; `provisionally` without what only lacks a baseline.
+    """
+    found = _unordered(verdict, node, findings, cases, order, provisionally)
+    return sorted(found, key=lambda obstacle: obstacle.rank)
+
+
+def _unordered(
+    verdict: Verdict,
+    node: str,
+    findings: Sequence[Finding],
+    cases: Sequence[Case],
+    order: _Order,
     provisionally: bool,
 ) -> Iterator[_Obstacle]:
     campaign = verdict.campaign
     if verdict.simulated:
-        yield _Obstacle("a rehearsal accepts nothing")
+        yield _Obstacle("a rehearsal accepts nothing", _Rank.NOT_JUDGED)
     broke_off = campaign.state == "interrupted"
     if campaign.gate != "acceptance" or campaign.state != "finished":
-        why = f"campaign {campaign.id} is {campaign.state}, mode {campaign.gate}"
-        yield _Obstacle(why, to_measure=broke_off and campaign.gate == "acceptance")
+        left = broke_off and campaign.gate == "acceptance"
+        yield _Obstacle(
+            f"campaign {campaign.id} is {campaign.state}, mode {campaign.gate}",
+            _Rank.BROKE_OFF if left else _Rank.NOT_JUDGED,
+        )
     partitions = [name for name, nodes in campaign.scope.nodes.items() if node in nodes]
     if not partitions:
-        yield _Obstacle(f"campaign {campaign.id} was not about it")
+        yield _Obstacle(f"campaign {campaign.id} was not about it", _Rank.NOT_JUDGED)
     for finding in findings:
         if provisionally and finding.weight == "provisional accept":
             continue
         if finding.nodes or _concerns(finding, partitions):
             # The finding of a session that broke off says no more than that.
             to_measure = finding.kind in TO_MEASURE or (broke_off and not finding.nodes)
-            yield _Obstacle(words(finding), to_measure and finding.weight == "inconclusive")
+            yield _Obstacle(
+                words(finding, node),
+                _Rank.TO_MEASURE
+                if to_measure and finding.weight == "inconclusive"
+                else order.rank(finding, node),
+            )
     if accused := _accused(verdict, node):
-        yield _Obstacle(accused)
+        yield _Obstacle(accused, _Rank.LOCATED)
     good = [case for case in cases if case.passed or (provisionally and case.unreferenced)]
     well = {id(case) for case in good}
     for case in cases:
         if id(case) in well or case.was_left_out or _is_made_up_for(case, node, good):
             continue
-        yield _Obstacle(f"{case.check} {' '.join(case.nodes)}: {case.result}", case.to_measure)
+        yield _Obstacle(
+            f"{case.check} {' '.join(case.nodes)}: {case.result}",
+            _Rank.TO_MEASURE if case.to_measure else _Rank.OTHER,
+        )
     if not any(case.partition in partitions for case in good):
-        yield _Obstacle(f"nothing was measured on it in campaign {campaign.id}", to_measure=True)
+        why = f"nothing was measured on it in campaign {campaign.id}"
+        yield _Obstacle(why, _Rank.TO_MEASURE)
 
 
 def _is_made_up_for(case: Case, node: str, good: Sequence[Case]) -> bool:
@@ -113,12 +176,17 @@ def _concerns(finding: Finding, partitions: Collection[str]) -> bool:
 
 def failed(verdict: Verdict, node: str) -> str:
     """What `node` failed, whatever became of the campaign; "" where nothing speaks against it. As
-    with `why_not`, a failed pair speaks against both its nodes.
+    with `why_not`, a failed pair speaks against both its nodes, and what convicts one comes first.
     """
-    for finding in verdict.findings:
-        if finding.weight == "reject" and node in finding.nodes:
-            return words(finding)
-    return _accused(verdict, node)
+    order = _Order(verdict)
+    against = [
+        _Obstacle(words(finding, node), order.rank(finding, node))
+        for finding in verdict.findings
+        if finding.weight == "reject" and node in finding.nodes
+    ]
+    if accused := _accused(verdict, node):
+        against.append(_Obstacle(accused, _Rank.LOCATED))
+    return min(against, key=lambda obstacle: obstacle.rank).why if against else ""
 
 
 def _accused(verdict: Verdict, node: str) -> str:
@@ -126,9 +194,10 @@ def _accused(verdict: Verdict, node: str) -> str:
     return next((s.why for s in verdict.suspects if node in s.failing_nodes), "")
 
 
-def words(finding: Finding) -> str:
-    """A finding as the reason of a drained node: check, nodes, message."""
-    return ": ".join(filter(None, [" ".join([finding.check, *finding.nodes]), finding.message]))
+def words(finding: Finding, node: str) -> str:
+    """A finding as the reason of a drained `node`: check, nodes if there are others, message."""
+    nodes = () if finding.nodes == (node,) else finding.nodes
+    return ": ".join(filter(None, [" ".join([finding.check, *nodes]), finding.message]))
 
 
 def culprits(verdict: Verdict, nodes: Collection[str]) -> set[str]:
@@ -163,25 +232,36 @@ def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
         return {}
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
     confirmed = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
+    order = _Order(verdict)
     by_node = {
-        node: {f.check: (node, f.check) in confirmed for f in accusations(verdict, node)}
+        node: {f.check: (node, f.check) in confirmed for f in _accusations(verdict, node, order)}
         for node in sorted(culprits(verdict, scope))
     }
     return {node: by_check for node, by_check in by_node.items() if by_check}
 
 
 def accusations(verdict: Verdict, node: str) -> list[Finding]:
-    """The rejecting findings that name a node: of the checks that showed it to be at fault, or of
-    all where it is known without them.
+    """The rejecting findings that accuse a node, what convicts it first: those of the checks that
+    showed it to be at fault. Where it is known without them, all that name it but those at a place
+    where another node is at fault; these too where there are no others.
     """
+    return _accusations(verdict, node, _Order(verdict))
+
+
+def _accusations(verdict: Verdict, node: str, order: _Order) -> list[Finding]:
     shown = [suspect.checks for suspect in verdict.suspects if node in suspect.failing_nodes]
-    checks = None if () in shown else {check for checks in shown for check in checks}
-    return [
+    checks = {check for checks in shown for check in checks}
+    against = sorted(
+        (f for f in verdict.findings if f.weight == "reject" and f.check and node in f.nodes),
+        key=lambda finding: order.rank(finding, node),
+    )
+    accusing = [
         finding
-        for finding in verdict.findings
-        if finding.weight == "reject" and finding.check and node in finding.nodes
-        if checks is None or finding.check in checks
+        for finding in against
+        if finding.check in checks
+        or (() in shown and order.rank(finding, node) < _Rank.BESIDE_CULPRIT)
     ]
+    return accusing or (against if () in shown else [])
 
 
 def standings(verdict: Verdict) -> dict[str, Standing]:
@@ -198,12 +278,14 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
     fingerprints = verdict.campaign.fingerprints
     accused = alarms(verdict)
+    order = _Order(verdict)
     return {
         node: _standing(
             verdict,
             node,
             [*findings.get(node, ()), *everywhere],
             cases.get(node, []),
+            order,
             fingerprints.get(node),
             accused.get(node, {} if _is_judged(verdict) else None),
         )
@@ -216,18 +298,18 @@ def _standing(
     node: str,
     findings: Sequence[Finding],
     cases: Sequence[Case],
+    order: _Order,
     fingerprint: str | None,
     accused: dict[str, bool] | None,
 ) -> Standing:
-    obstacles = list(_obstacles(verdict, node, findings, cases, provisionally=False))
+    obstacles = _obstacles(verdict, node, findings, cases, order)
     measured = any(case.complete for case in cases)
     why = ""
     outcome: StandingOutcome = "accepted"
     if obstacles:
-        # What speaks against it says more than what lacks.
-        why = min(obstacles, key=lambda obstacle: obstacle.to_measure).why
-        provisional = not _why_not(verdict, node, findings, cases, provisionally=True)
-        lacks = all(obstacle.to_measure for obstacle in obstacles)
+        why = obstacles[0].why
+        provisional = not _obstacles(verdict, node, findings, cases, order, provisionally=True)
+        lacks = all(one.rank in (_Rank.BROKE_OFF, _Rank.TO_MEASURE) for one in obstacles)
         outcome = "provisional" if provisional else "not tested" if lacks else "not accepted"
     return Standing(
         measured=measured,

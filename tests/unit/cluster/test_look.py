@@ -21,6 +21,7 @@ from railgauge.node.site_look import MARK
 from railgauge.slurm import client, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
+from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 
@@ -353,6 +354,31 @@ REFUSED = {
     "allocation failure: Requested node configuration is not available": False,
     "allocation failure: Requested nodes are busy": False,
 }
+
+
+def test_a_job_on_a_node_under_test_does_not_wait_for_itself(cluster: Cluster) -> None:
+    with pytest.raises(EnvironmentProblem) as refused:
+        ready.require("site", ALL, own=["n2", "login1"])
+    assert "n2 runs the job in which this was started" in refused.value.message
+    assert "--nodes n[1,3]" in str(refused.value.next_step)
+
+
+@pytest.mark.parametrize(
+    ("job", "answer", "nodes"),
+    [("", "n2", ()), ("7", "n[2-3]\n", ("n2", "n3")), ("7", "", ()), ("7", None, ())],
+)
+def test_the_nodes_of_the_own_job_are_known_by_its_number(
+    monkeypatch: pytest.MonkeyPatch, job: str, answer: str | None, nodes: tuple[str, ...]
+) -> None:
+    def asked(*command: str) -> str:
+        assert f"--jobs={job}" in command
+        if answer is None:
+            raise SlurmProblem("Invalid job id specified")
+        return answer
+
+    monkeypatch.setattr(client, "OWN_JOB", job)
+    monkeypatch.setattr(client, "output", asked)
+    assert slurm_jobs.own_nodes() == nodes
 
 
 @pytest.mark.parametrize("words", REFUSED)

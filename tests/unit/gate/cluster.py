@@ -56,7 +56,10 @@ class Slurm:
 
     def show(self, names: Any = ()) -> dict[str, SlurmNode]:
         found = {}
-        for name in names or self.flags:
+        wanted = list(names) or list(self.flags)
+        if missing := [name for name in wanted if name not in self.flags]:
+            raise slurm_nodes.UnknownNodes(missing)
+        for name in wanted:
             inside = tuple(r for r, nodes in sorted(self.reserved.items()) if name in nodes)
             more = {"NOT_RESPONDING"} if name in self.silent else set()
             flags = frozenset(self.flags[name] | more | ({"RESERVED"} if inside else set()))
@@ -76,6 +79,10 @@ class Slurm:
             self.flags[name] |= {"DRAIN"}
             self.reason[name] = (by + reason, "root", "2026-11-21T10:00:00")
             self.at_each()
+
+    def forget(self, name: str) -> None:
+        """Slurm's configuration no longer has the node."""
+        del self.flags[name]
 
     def register(self, name: str) -> None:
         """Its slurmd has come back from a reboot (validate_node_specs, node_mgr.c)."""
@@ -212,6 +219,8 @@ class Campaigns:
                 nodes=p,
                 passed=not set(p) & now and p != once,
                 result="",
+                failures=(),
+                to_measure=False,
                 was_left_out=False,
             )
             for p in [*pairs, *([once] if once else [])]

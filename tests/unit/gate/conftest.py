@@ -14,7 +14,7 @@ import pytest
 from railgauge.acceptance import accept, session
 from railgauge.cluster import inventories, store
 from railgauge.gate import lease, testing
-from railgauge.slurm import client, reservations
+from railgauge.slurm import client, events, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 
@@ -30,6 +30,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     monkeypatch.setattr(slurm_nodes, "_set_resumed", fake.resume)
     clock = SimpleNamespace(sleep=fake.sleep, monotonic=time.monotonic)
     monkeypatch.setattr(slurm_nodes, "time", clock)
+    monkeypatch.setattr(events, "set_down_since", lambda *_: {})
     monkeypatch.setattr(slurm_jobs, "suspended_on", fake.suspended_on)
     monkeypatch.setattr(slurm_jobs, "cancel_jobs_of", fake.cancelled.append)
     monkeypatch.setattr(inventories, "collect", fake.collect)

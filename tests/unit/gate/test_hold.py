@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
-from .cluster import Slurm, document, taken
+from .cluster import Slurm, document, said, taken
 
 RULES = Rules(("kernel/ignored",), max_hold=2, window_s=600)
 
@@ -39,6 +41,21 @@ def seen(**fields: Any) -> dict[str, Any]:
 
 def accepted(**fields: Any) -> dict[str, Any]:
     return {**seen(**fields), "unknown": []}
+
+
+def test_what_is_advised_for_a_node_starts_without_an_installation(
+    area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "login1")
+    words, code = said("hold")
+    command = words.partition("or on a node: ")[2].split()
+    assert code == 3 and str(area) in command
+    ended = subprocess.run(
+        ["/usr/bin/env", "-i", f"PATH={os.environ['PATH']}", *command, "--help"],
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 # ---- Slurm's words ----

@@ -18,8 +18,10 @@ from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, run, testing
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate
+from railgauge.slurm import events
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import System
 
 from .cluster import Campaigns, Killed, Slurm, gate, go, held, said, taken
@@ -243,6 +245,21 @@ def test_a_run_that_lapsed_goes_on_with_other_partners_where_its_own_are_busy(
     assert run.finish(broken, [], lambda _: None).decided == {"n1": ""}
     assert broken.partners == ["n3", "n4"] and len(tests.made) == 2
     assert "n2" in nodes.open() and not nodes.reserved
+
+
+def test_a_node_that_a_person_set_down_meanwhile_stays_out(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ReturnToService=2 has returned it long before the test ends."""
+    tests.bad = set()
+    down = SlurmNode("n1", frozenset({"DOWN"}), "bad fan", "alice")
+    monkeypatch.setattr(events, "set_down_since", lambda names, _: {"n1": down} if names else {})
+    held(nodes, "n1")
+    words, code = said("run", "--act")
+    assert code == 1 and "n1: stays out: set down by alice during the test: bad fan" in words
+    assert "n1" not in nodes.open()
+    record = store.accepted("lab", "n1")
+    assert record is not None and record.fields["kernel/release"] == "6.12"
 
 
 # ---- a campaign that is interrupted ----

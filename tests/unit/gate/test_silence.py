@@ -22,7 +22,7 @@ def silent_for_a_second(nodes: Slurm) -> None:
 def test_a_released_node_is_looked_at_once_it_answers(area: Path, nodes: Slurm) -> None:
     held(nodes, "n2")
     words, code = said("release", "--nodes", "n2", "--why", "a test", "--act")
-    assert code == 0 and words.splitlines()[-1] == "n2: back in service, untested: a test"
+    assert code == 0 and words.splitlines()[-1] == "n2: in service, untested (why: a test)"
     record = store.readable("lab", "n2")
     assert record is not None and record.fields["kernel/release"] == "6.13"
 

@@ -22,6 +22,7 @@ from railgauge import processes
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
+from railgauge.gate.installer import BEGIN
 from railgauge.gate.journal import Roll
 from railgauge.node import gate as node_gate
 from railgauge.processes import Process
@@ -167,8 +168,8 @@ def test_an_update_runs_on_without_whoever_started_it(
     [
         ({"boot_id": "another"}, "unknown", "was started again since"),
         ({"host": "login2"}, "elsewhere", "login2"),
-        ({"start_ticks": 1}, "unknown", "its process is gone"),
-        ({"pid": 2**22 + 1}, "unknown", "its process is gone"),
+        ({"start_ticks": 1}, "unknown", ") is gone"),
+        ({"pid": 2**22 + 1}, "unknown", ") is gone"),
     ],
     ids=["rebooted", "other host", "number used again", "gone"],
 )
@@ -182,7 +183,7 @@ def test_what_cannot_be_seen_is_not_taken_for_an_end(
 ) -> None:
     with left_in_update(["n1"], "sleep 600") as left:
         assert left.update is not None
-        if "process is gone" in words:
+        if "is gone" in words:
             os.killpg(left.update.pid, signal.SIGKILL)
             ends(left)
         left.update = dataclasses.replace(left.update, **changed)
@@ -227,7 +228,7 @@ def test_a_killed_update_has_an_unknown_end(area: Path, nodes: Slurm, good: Camp
         ends(left)
         assert update.state(left).word == "unknown"
         said, code = gate("run", "--act")
-        assert code == 1 and "how it ended is not known" in said
+        assert code == 1 and "how its update ended is unknown" in said
         assert not good.made
 
 
@@ -567,6 +568,25 @@ def test_an_update_that_fails_leaves_its_nodes_drained(
     assert nodes.show(["n1"])["n1"].reason == "railgauge: update failed with exit code 7"
     assert nodes.open() == {"n2", "n3", "n4"} and not tests.made
     assert gate("run", "--act")[1] == 1 and not tests.made
+    said, _ = gate("status")
+    (step,) = (line for line in said.splitlines() if line.startswith("  next: "))
+    assert step.startswith("  next: the update failed with exit code 7; look at ")
+    assert "repair n1, then railgauge gate update-done --nodes n1 --act" in step
+
+
+def test_an_end_that_cannot_be_recorded_is_the_last_line_of_the_log(tmp_path: Path) -> None:
+    """As where the store is full."""
+    lost = tmp_path / "gone" / "1.end"
+    ended = subprocess.run(
+        [sys.executable, "-m", update.PROGRAM, str(lost), "echo flashed"],
+        input=BEGIN,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    *_, last = ended.stdout.decode().splitlines()
+    assert last.startswith("railgauge: the command ended with exit code 0, which could not be")
+    assert f"{lost}: No such file or directory" in last and b"Traceback" not in ended.stdout
 
 
 def test_a_batch_whose_run_measured_nothing_is_tested_by_the_next(

@@ -412,6 +412,8 @@ class Ran:
             SimpleNamespace(
                 check=self.check,
                 partition="ns",
+                place="",
+                of_job=False,
                 nodes=pair,
                 passed=not {self.bad, *self.taken} & set(pair),
                 failed=self.bad in pair,
@@ -451,6 +453,7 @@ class Ran:
                     failing_nodes=[node],
                     checks=(self.check,),
                     why="slow",
+                    own_reason="",
                 )
                 for node in guilty
             ],

@@ -603,11 +603,18 @@ def test_a_time_limit_that_leaves_no_time_is_an_error(tmp_path: Path) -> None:
 def test_the_checks_jobs_do_not_inherit_what_this_job_was_given(tmp_path: Path) -> None:
     checkout(tmp_path, code=0, verdict="accept")
     run(
-        "accept.sbatch", tmp_path, SYSTEM="lab", SLURM_MEM_PER_NODE="1024", SLURM_CONF="/etc/s.conf"
+        "accept.sbatch",
+        tmp_path,
+        SYSTEM="lab",
+        SLURM_MEM_PER_NODE="1024",
+        SLURM_CONF="/etc/s.conf",
+        SLURM_JOB_ID="7",
     )
     environment = (tmp_path / "environment").read_text()
     assert "SLURM_CONF=/etc/s.conf" in environment
     assert "SLURM_MEM_PER_NODE" not in environment
+    # By this it is known on which nodes the job itself is.
+    assert "SLURM_JOB_ID=7" in environment
 
 
 def test_what_to_accept_is_passed_on(tmp_path: Path) -> None:

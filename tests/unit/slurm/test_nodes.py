@@ -249,6 +249,15 @@ def test_only_what_railgauge_drained_is_resumed(told: list[str]) -> None:
     assert told == ["nodename=n2 state=resume"]
 
 
+@pytest.mark.parametrize("padding", range(40))
+def test_a_long_reason_is_not_cut_within_a_path(told: list[str], padding: int) -> None:
+    path = "/shared/results/gate/lab/rolls/20261121T100000Z_abcd.1.log"
+    slurm_nodes.drain(["n1"], "x" * (70 + padding) + f" failed: look at {path} there and again")
+    (reason,) = (line.partition("reason=")[2] for line in told if "reason=" in line)
+    assert len(reason) <= 160
+    assert path in reason or path[:8] not in reason
+
+
 def test_without_nodes_nothing_is_asked_for(told: list[str]) -> None:
     slurm_nodes.drain([], "test")
     slurm_nodes.resume([])

@@ -22,7 +22,16 @@ __all__ = ["recorded"]
 
 def verdict(*findings: Finding, **other: Any) -> Any:
     case = SimpleNamespace(
-        check="C", partition="ns", nodes=("n1",), passed=True, result="pass", was_left_out=False
+        check="C",
+        partition="ns",
+        place="",
+        of_job=False,
+        nodes=("n1",),
+        passed=True,
+        result="pass",
+        failures=(),
+        to_measure=False,
+        was_left_out=False,
     )
     campaign = SimpleNamespace(
         id="c", gate="acceptance", state="finished", scope=SimpleNamespace(nodes={"ns": ["n1"]})
@@ -35,14 +44,16 @@ def verdict(*findings: Finding, **other: Any) -> Any:
     return SimpleNamespace(**{**content, "findings": findings, **other})
 
 
-def suspect(node: str, *checks: str) -> Any:
-    return SimpleNamespace(failing_nodes=[node], why="bad with others", checks=checks)
+def suspect(node: str, *checks: str, why: str = "") -> Any:
+    """`why` is what it is known for without a partner."""
+    words = why or "bad with others"
+    return SimpleNamespace(failing_nodes=[node], why=words, own_reason=why, checks=checks)
 
 
 @pytest.mark.parametrize("state", ["running", "interrupted", "finished"])
 def test_what_a_node_failed_is_known_whatever_became_of_the_campaign(state: str) -> None:
     slow = Finding("reject", "k", "slow", "C", "ns", ("n1",))
-    assert standing.failed(verdict(slow, state=state), "n1") == "C n1: slow"
+    assert standing.failed(verdict(slow, state=state), "n1") == "C: slow"
     at_fault = verdict(state=state, failing_nodes=["n1"], suspects=[suspect("n1", "C")])
     assert standing.failed(at_fault, "n1") == "bad with others"
 
@@ -74,9 +85,13 @@ def test_a_clean_verdict_lets_the_node_return() -> None:
                 SimpleNamespace(
                     check="C",
                     partition="x",
+                    place="",
+                    of_job=False,
                     nodes=("n1",),
                     passed=True,
                     result="",
+                    failures=(),
+                    to_measure=False,
                     was_left_out=False,
                 )
             ]
@@ -112,6 +127,48 @@ def test_a_check_accuses_whom_it_has_shown_to_be_at_fault(
     found = [Finding("reject", "k", "slow", check, "ns", ("n1", "n2")) for check in ("C", "D")]
     given = verdict(*found, failing_nodes=["n1"], suspects=[suspect("n1", *shown)])
     assert [one.check for one in standing.accusations(given, "n1")] == accusing
+
+
+# ---- the reason of a node that stays out: what convicts it comes first ----
+
+SLOW = Finding(
+    "reject", "direction", "n1 -> n3 carries 0.39 Gb/s", "Iperf2Pair", "ns", ("n3", "n1")
+)
+ODD = Finding("reject", "odd-node", "net/eth0/mtu is 1500", "NodeState", "ns", ("n3",))
+SESSION = Finding("inconclusive", "session", "ReFrame ended with exit code 1")
+
+
+def two_at_fault(*findings: Finding) -> Any:
+    """n1 is slow, and n3 has a fault of its own."""
+    suspects = [suspect("n1", "Iperf2Pair"), suspect("n3", why="net/eth0/mtu is 1500")]
+    given = verdict(*findings, failing_nodes=["n1", "n3"], suspects=suspects)
+    given.campaign.scope.nodes["ns"].append("n3")
+    return given
+
+
+@pytest.mark.parametrize("findings", [(SLOW, ODD), (SESSION, SLOW, ODD)])
+def test_a_nodes_own_fault_is_its_reason_before_that_of_its_partner(
+    findings: tuple[Finding, ...],
+) -> None:
+    given = two_at_fault(*findings)
+    assert standing.why_not(given, "n3") == "NodeState: net/eth0/mtu is 1500"
+    assert standing.failed(given, "n3") == "NodeState: net/eth0/mtu is 1500"
+    assert standing.why_not(given, "n1") == "bad with others"
+
+
+def test_a_node_is_not_accused_of_what_another_did_to_a_pair() -> None:
+    given = two_at_fault(SLOW, ODD)
+    assert standing.accusations(given, "n3") == [ODD]
+    assert standing.accusations(given, "n1") == [SLOW]
+
+
+def test_a_node_that_nothing_else_accuses_is_accused_of_a_pair() -> None:
+    assert standing.accusations(two_at_fault(SLOW), "n3") == [SLOW]
+
+
+def test_what_a_node_did_is_its_reason_before_what_the_session_says() -> None:
+    died = Finding("reject", "job-state", "Slurm says NODE_FAIL", "Path", "ns", ("n1",))
+    assert standing.why_not(verdict(SESSION, died), "n1") == "Path: Slurm says NODE_FAIL"
 
 
 # ---- what is left for the record of coverage ----
@@ -195,6 +252,7 @@ TAKEN_N2 = Failure(TAKEN, "not measured: n2 busy with job 7", ("n2",))
 
 def pair(*nodes: str, taken: tuple[str, ...] = (), **other: Any) -> SimpleNamespace:
     content = {"check": "C", "partition": "ns", "kind": "", "condition": "", "was_left_out": False}
+    content |= {"place": "", "of_job": False}
     told = {"nodes": nodes, "passed": not taken, "to_measure": bool(taken)}
     told["failures"] = [Failure(TAKEN, "busy", taken)] * bool(taken)
     return SimpleNamespace(**{**content, **told, "result": "fail" if taken else "pass", **other})

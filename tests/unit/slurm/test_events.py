@@ -1,0 +1,41 @@
+"""What happened to nodes, as accounting has it."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from railgauge.slurm import client, events
+from railgauge.slurm.client import SlurmProblem
+
+#: As sacctmgr of Slurm 24.11 prints it: `$` is a maintenance.
+PRINTED = """\
+n1|2026-11-28T01:51:19|DOWN|bad disk|alice(1000)
+n2|2026-11-28T01:51:46|DRAIN|railgauge: test|root(0)
+n2|2026-11-28T01:51:50|DOWN$|bad fan | left|alice(1000)
+n3|2026-11-28T01:51:52|DOWN*|Not responding|slurm(64030)
+n4|Unknown|DOWN|odd|alice(1000)
+"""
+SINCE = datetime.datetime(2026, 11, 28, 1, 51, 45).astimezone()
+
+
+def test_only_what_a_person_set_down_since_then_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(*command: str) -> tuple[str, None]:
+        asked.extend(command)
+        return PRINTED, None
+
+    monkeypatch.setattr(client, "answer", answer)
+    found = events.set_down_since(["n3", "n1", "n2"], SINCE)
+    assert [(name, node.by, node.reason) for name, node in found.items()] == [
+        ("n2", "alice", "bad fan | left")
+    ]
+    assert {"nodes=n[1-3]", "start=2026-11-28T01:51:45"} <= set(asked)
+
+
+def test_without_accounting_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "answer", lambda *_: ("", SlurmProblem("no slurmdbd")))
+    assert events.set_down_since(["n1"], SINCE) == {}
+    assert events.set_down_since([], SINCE) == {}
