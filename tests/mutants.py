@@ -568,7 +568,7 @@ MUTANTS = [
     ),
     Mutant(
         "pairs that were measured again stand for those of the plan",
-        "src/railgauge/verdict/rules.py",
+        "src/railgauge/verdict/not_measured.py",
         "and not (c.of_job or c.like)",
         "and not c.of_job",
         "tests/unit/verdict/test_rules.py -k measured_again",
@@ -582,7 +582,7 @@ MUTANTS = [
     ),
     Mutant(
         "an optional tool that is not there has measured its nodes",
-        "src/railgauge/verdict/rules.py",
+        "src/railgauge/verdict/not_measured.py",
         "                and not case.was_left_out\n",
         "",
         "tests/unit/verdict/test_rules.py",
@@ -604,7 +604,7 @@ MUTANTS = [
     Mutant(
         "a filter may leave cases of a required check out",
         "src/railgauge/verdict/rules.py",
-        "    findings += _selection_findings(campaign, cases, possible)\n",
+        "    findings += selection_findings(campaign, cases, possible)\n",
         "",
         "tests/unit/verdict/test_rules.py",
     ),
@@ -1235,7 +1235,7 @@ MUTANTS = [
     Mutant(
         "required checks may be left out",
         "src/railgauge/verdict/rules.py",
-        "    findings += _coverage_findings(campaign, cases)\n",
+        "    findings += coverage_findings(campaign, cases)\n",
         "",
         "tests/lab/test_accept.py::test_a_filter_that_leaves_nodes_out_is_inconclusive",
     ),
@@ -3103,10 +3103,31 @@ MUTANTS = [
         "tests/unit/locating/test_scenarios.py -k spine_without",
     ),
     Mutant(
+        "a verdict that names nobody says nothing of it",
+        "src/railgauge/verdict/locate.py",
+        "            without_suspect.append(nobody)\n",
+        "            pass\n",
+        "tests/unit/verdict/test_unnamed.py -k nobody_named",
+    ),
+    Mutant(
+        "a node is said to have been good where the reference may be wrong",
+        "src/railgauge/verdict/locate.py",
+        "(nobody is not None and nobody.mostly_bad)",
+        "False",
+        "tests/unit/verdict/test_unnamed.py -k nobody_named",
+    ),
+    Mutant(
+        "a campaign that lacks nothing is to be resumed",
+        "src/railgauge/verdict/not_measured.py",
+        "helps = not ended or lacks is None or there",
+        "helps = True",
+        "tests/unit/verdict/test_not_measured.py -k lacks_something",
+    ),
+    Mutant(
         "a verdict that confirms nobody hides what its results do not exclude",
         "src/railgauge/verdict/locate.py",
-        "if any(sure.isdisjoint(r.nodes) for r in bad)",
-        "if False",
+        "if any(sure.isdisjoint(result.nodes) for result in bad):",
+        "if False:",
         "tests/unit/verdict/test_locate.py -k results_do_not_exclude",
     ),
     Mutant(
