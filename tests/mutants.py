@@ -3103,6 +3103,20 @@ MUTANTS = [
         "tests/unit/locating/test_scenarios.py -k spine_without",
     ),
     Mutant(
+        "a result below its bound clears a node",
+        "src/railgauge/locating/evidence.py",
+        "elif not is_below and value >",
+        "elif value >",
+        "tests/unit/locating/test_protections.py -k below_its_bound",
+    ),
+    Mutant(
+        "a node that sends slowly, within what places may differ by, is not named",
+        "src/railgauge/locating/evidence.py",
+        "lifted < known.beyond_noise",
+        "lifted < known.below(GOOD)",
+        "tests/unit/verdict/test_retested.py -k sends_slowly",
+    ),
+    Mutant(
         "a verdict that names nobody says nothing of it",
         "src/railgauge/verdict/locate.py",
         "            without_suspect.append(nobody)\n",
