@@ -3105,8 +3105,8 @@ MUTANTS = [
     Mutant(
         "a result below its bound clears a node",
         "src/railgauge/locating/evidence.py",
-        "elif not is_below and value >",
-        "elif value >",
+        "self.good[number] = not is_below",
+        "self.good[number] = 1",
         "tests/unit/locating/test_protections.py -k below_its_bound",
     ),
     Mutant(

@@ -232,8 +232,8 @@ class Evidence:
                     loss = 1 - lifted / known.centre
                     self.levels[number] = max(1, bisect_right(LEVELS, loss))
                 # What a whole round has lost speaks against no end, and for none.
-                elif not is_below and value > max(good_above, least_good.get(result.ends, 0.0)):
-                    self.good[number] = 1
+                elif value > good_above and value >= least_good.get(result.ends, 0.0):
+                    self.good[number] = not is_below
             elif is_below and bound is not None:
                 self.expected[number] = centre = compared.centre if compared else bound
                 self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / centre))
