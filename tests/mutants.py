@@ -3117,6 +3117,20 @@ MUTANTS = [
         "tests/unit/verdict/test_retested.py -k sends_slowly",
     ),
     Mutant(
+        "the verdict on a recorded baseline looks like an accept",
+        "src/railgauge/cli/running.py",
+        "    return EXIT_ACCEPT if taken else verdict.exit_code",
+        "    return EXIT_ACCEPT if taken or _is_recorded(verdict) else verdict.exit_code",
+        "tests/unit/cli/test_accept.py -k accepts_nothing",
+    ),
+    Mutant(
+        "a baseline that lacks something is taken for recorded",
+        "src/railgauge/cli/running.py",
+        "        and not verdict.findings\n",
+        "",
+        "tests/unit/cli/test_accept.py -k lacks_something",
+    ),
+    Mutant(
         "a verdict that names nobody says nothing of it",
         "src/railgauge/verdict/locate.py",
         "            without_suspect.append(nobody)\n",

@@ -16,7 +16,7 @@ from railgauge import hostlist
 from railgauge.locating import Suspect
 from railgauge.model.references import Reference
 from railgauge.report import located, transfers
-from railgauge.report.numbers import bounds, by_condition, by_place, new_table, number
+from railgauge.report.numbers import bounds, by_condition, by_place, collect, new_table, number
 from railgauge.verdict import provenance
 from railgauge.verdict.answer import Finding, Verdict, places_of
 from railgauge.verdict.compare import Case
@@ -168,6 +168,8 @@ def _print_numbers(console: Console, verdict: Verdict, all_places: bool) -> None
         if not all_places:
             console.print("\n[bold]places that fail or stand out[/]")
         console.print(places)
+    if any(one.words == "failed otherwise" for one in collect(verdict)):
+        console.print("failed otherwise: within its bounds; the findings say what is wrong there")
     if verdict.by_published:
         console.print("bounds marked (published): published, not your baseline")
     if verdict.by_floors:

@@ -530,7 +530,8 @@ def _decision(
     if campaign.gate == "baseline":
         return (
             "inconclusive",
-            f"baseline: {measured} measurements recorded, none had to meet a reference",
+            f"baseline: {measured} measurements recorded, none had to meet a reference; next: "
+            f"railgauge promote {campaign.id}",
         )
     passed, left = sum(c.passed for c in cases), sum(c.was_left_out for c in cases)
     left_out = f", {left} left out" if left else ""

@@ -351,7 +351,7 @@ def number_row(one: Number) -> tuple[str, ...]:
         numbers.reference_of(one.row),
         _limit(one),
         numbers.share_of_limit(one.row),
-        one.status,
+        one.words,
     )
 
 
