@@ -98,6 +98,41 @@ def _contention(what: str, old: str, test: str, new: str = "False") -> Mutant:
 
 
 MUTANTS = [
+    Mutant(
+        "an agent that lost the conductor is a node that went",
+        "src/railgauge/checks/sweep.py",
+        "was_there = silent and ",
+        "was_there = False and ",
+        "tests/unit/checks/test_sweep.py -k agent_that_lost",
+    ),
+    Mutant(
+        "a node that does not answer Slurm either is not named",
+        "src/railgauge/checks/sweep.py",
+        ' and not slurm_nodes.dead([node]):\n                message = f"{why}; its',
+        ':\n                message = f"{why}; its',
+        "tests/unit/checks/test_sweep.py -k agent_that_lost",
+    ),
+    Mutant(
+        "nodes that send slowly say nothing of another one",
+        "src/railgauge/locating/judge.py",
+        "            if part.way and found.part.way == part.way\n",
+        "            if False\n",
+        f"{_INNOCENTS} -k behind_one_link",
+    ),
+    Mutant(
+        "a cut path is named beside the uplink that explains it",
+        "src/railgauge/verdict/locate.py",
+        "        if not explained(cut.nodes)\n",
+        "",
+        f"{_SILENT_LEAVES} -k suspect_uplink",
+    ),
+    Mutant(
+        "nodes are made of YAML before its levels are counted",
+        "src/railgauge/yamlfile.py",
+        "        _refuse_bottomless(text)\n",
+        "",
+        "tests/unit/test_yamlfile.py -k levels_are_counted",
+    ),
     _without("job_completed", "Cancelled"),
     _without("every_rank_reported", "RankMissing"),
     _without("every_call_succeeded", "ToolFails"),

@@ -231,21 +231,41 @@ def test_a_value_that_is_not_of_its_tag_is_named_with_its_line(tmp_path: Path, v
     assert "fabric.yaml:6: not valid YAML: found '" in error and "expected a value of" in error
 
 
+#: One level more than a file may have.
+TOO_DEEP = 101
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        f"mtu: {'[' * 3000}{']' * 3000}",
-        f"mtu: {'[' * 100_000}{']' * 100_000}",
-        f"mtu: {'{a: ' * 3000}{'}' * 3000}",
-        f"mtu:\n  {'- ' * 100_000}1",
-        f"mtu:\n  {'? ' * 100_000}1",
+        f"mtu: {'[' * TOO_DEEP}{']' * TOO_DEEP}",
+        f"mtu: {'{a: ' * TOO_DEEP}{'}' * TOO_DEEP}",
+        f"mtu:\n  {'- ' * TOO_DEEP}1",
     ],
-    ids=["lists", "more than a stack holds", "mappings", "dashes", "keys"],
+    ids=["lists", "mappings", "dashes"],
 )
 def test_what_is_nested_too_deep_is_named_with_its_line(tmp_path: Path, text: str) -> None:
     assert "not valid YAML: found more than 100 levels" in error_for(tmp_path, text)
     with pytest.raises(ConfigurationError, match="found more than 100 levels"):
         yamlfile.load(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("opener", ["[", "{a: ", "- ", "? "])
+def test_levels_are_counted_before_nodes_are_made_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opener: str
+) -> None:
+    closer = {"[": "]", "{a: ": "}"}.get(opener, " 1")
+    nested = opener * TOO_DEEP + closer * (TOO_DEEP if closer != " 1" else 1)
+    many = f"flat: [{'[], ' * yamlfile._MANY_OPENERS}]\nmtu:\n  {nested}"
+    made: list[object] = []
+    monkeypatch.setattr(yamlfile._Loader, "get_single_node", lambda loader: made.append(loader))
+    assert "not valid YAML: found more than 100 levels" in error_for(tmp_path, many)
+    assert made == []
+
+
+def test_a_flat_file_may_open_as_many_lists_as_it_likes(tmp_path: Path) -> None:
+    flat = [[]] * yamlfile._MANY_OPENERS
+    assert yamlfile.plain(written(tmp_path, f"{flat}")) == flat
 
 
 @pytest.mark.parametrize("value", ["true", "False"])

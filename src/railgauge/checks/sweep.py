@@ -426,15 +426,20 @@ class SweepCheck(StrictCheck):
                 # Told so late that the rounds had begun, srun ends the tasks that it has started.
                 message = f"not measured: {why}; srun started no task on {', '.join(failed)}"
                 return [Failure(DISTURBED, message, (node,))]
+            launcher = self._conductors_node
+            silent = self._raw.lost[node].startswith((raw.CONNECTION_ENDED, raw.NO_ANSWER))
+            was_there = silent and ends.lost_its_connection(self._job_error, node)
+            if was_there and node != launcher and not slurm_nodes.dead([node]):
+                message = f"{why}; its agent was there, and lost the conductor on {launcher}"
+                return [Failure(UNREACHED, message, (launcher, node), _reach(launcher, node))]
             step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
             return [Failure(LOST, why, (node,), step)]
         if (lacks := protections.lacks(self._whole(), node)) is not None:
             return [lacks]
         if node in ends.launch_failed_on(self._job_error) and not slurm_nodes.dead([node]):
             launcher = self._conductors_node
-            step = f"can {launcher} reach {node}? ping, and ip route get; then the other way round"
             message = f"{why}; {node} answers Slurm's controller"
-            return [Failure(UNREACHED, message, (launcher, node), step)]
+            return [Failure(UNREACHED, message, (launcher, node), _reach(launcher, node))]
         if not self._raw.joined and len(self._raw.lost) > 1:
             # The conductor's own agent is as near as can be: the launch itself came to nothing.
             message = f"not measured: {why}, nor did any other that srun was to start"
@@ -523,3 +528,7 @@ class SweepCheck(StrictCheck):
         planned = [judged for judged in self.results if not self.like(judged.place)]
         not_run = [place for place in self.places if place.place in self.not_run]
         return summary.numbers(planned, not_run)
+
+
+def _reach(launcher: str, node: str) -> str:
+    return f"can {launcher} reach {node}? ping, and ip route get; then the other way round"

@@ -16,6 +16,7 @@ _COMMANDS = {
     "campaigns": "railgauge.cli.campaigns:campaigns",
     "compare": "railgauge.cli.compare:compare",
     "coverage": "railgauge.cli.coverage:coverage",
+    "explain": "railgauge.cli.explain:explain",
     "export": "railgauge.cli.export:export",
     "gate": "railgauge.cli.gate:gate",
     "inventory": "railgauge.cli.inventory:group",

@@ -97,6 +97,9 @@ class _Judge:
         self.fabric = [one for one in found if not one.part.of_node]
         self.accused = self._accused([one for one in found if one.part.of_node])
         self.accused_ends = {end for one in self.accused for end in one.ends}
+        for one in self.accused:
+            if self._is_low_with_all(one):
+                self.paths.explain_surely(one.lows)
 
     def _accused(self, found: Sequence[Found]) -> list[_Accused]:
         """The nodes and rails, a node in place of more than half of its rails."""
@@ -252,11 +255,21 @@ class _Judge:
         levels = sorted({witness.level for witness in sound if witness.level})
         if not levels:
             return 1.0
+        # Several nodes that are slow one way, and the same way, may be behind one link.
+        alike = [
+            path
+            for other in self.accused
+            if other.part.node != part.node
+            for found in other.found
+            if part.way and found.part.way == part.way
+            for path in found.lows
+            if path in self.paths.explained
+        ]
         chances = []
         for level in levels:
             groups = of_groups(self.paths, part, sound, level, strict=True)
             low = sum(own.low for _, own in groups)
-            gathered = self.paths.around_others(part, level)
+            gathered = self.paths.around_others(part, level, alike)
             count = sum(own.all for _, own in groups)
             chances.append(
                 max(
@@ -266,6 +279,11 @@ class _Judge:
             )
         return min(chances) * len(levels) * how_many(self.paths, part)
 
+    def _is_low_with_all(self, one: _Accused) -> bool:
+        """Whether it is low with all of several partners: its low paths are no faulty pairs."""
+        met = self._witnesses(one)
+        return len(met) >= _LEAST_MET and all(witness.level for witness in met)
+
     def _most_chance(
         self, one: _Accused, sound: Sequence[PairWitness], low: Sequence[PairWitness]
     ) -> float:
@@ -273,9 +291,7 @@ class _Judge:
         nodes = len(self.evidence.ends)
         others_low = self.paths.low_results.keys() - set(one.lows)
         for other in self.accused:
-            # Another node that is low with all that it met is no faulty pair.
-            met = self._witnesses(other)
-            if len(met) >= _LEAST_MET and all(witness.level for witness in met):
+            if self._is_low_with_all(other):
                 others_low -= set(other.lows)
         if nodes <= _FEW_NODES and len(low) == len(sound) and not others_low:
             return _ALL_OF_FEW if len(low) == nodes - 1 else _MOST_OF_FEW

@@ -7,6 +7,7 @@ as the rails of a pair of nodes may share a cause.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -141,8 +142,11 @@ class Paths:
             if count >= _LEAST_LOW.get(part.kind, 2)
             if count > usual or part.kind not in ("leaf", "uplinks") or part.rail is not None
         }
-        planes = any(part.kind == "plane" for part in wanted)
-        leaves = {part.name for part in wanted}
+        planes = {part.name: part for part in wanted if part.kind == "plane"}
+        of_leaves = wanted.difference(planes.values())
+        leaves = {part.name for part in of_leaves if part.end is None}
+        destinations = {part.end for part in of_leaves}
+        has_spine = any(part.kind == "spine" for part in of_leaves)
         #: part of the fabric -> two nodes -> the paths between them on it
         self.on_part: dict[Part, dict[tuple[str, str], list[Path]]] = {p: {} for p in wanted}
         #: node with a low path -> partner -> the paths that it sends on, and receives on
@@ -158,10 +162,13 @@ class Paths:
         self.ends = sum(map(len, evidence.ends.values()))
         self.leaves = len(set(leaf_of.values())) or 1
         self.rails = len({end.rail for of_node in evidence.ends.values() for end in of_node})
+        paths_of: Counter[str] = Counter()
         for path, numbers in self.results.items():
             a, b = path
             node_a, node_b = a.node, b.node
-            ordered, unordered = pairs.setdefault(self._base(path), (set(), set()))
+            group = self._base(path)
+            paths_of[group] += 1
+            ordered, unordered = pairs.setdefault(group, (set(), set()))
             ordered.add((node_a, node_b))
             unordered.add((node_a, node_b) if node_a < node_b else (node_b, node_a))
             if node_a in nodes or node_b in nodes:
@@ -175,13 +182,18 @@ class Paths:
                         roles.update((sends,) if directed else (True, False))
                         shown = next(number for number in numbers if good[number])
                         self.good_result[own].setdefault(other.node, shown)
-            if wanted and (planes or not leaves.isdisjoint(map(leaf_of.get, path))):
+            if a.rail == b.rail and a.rail in planes:
+                self.on_part[planes[a.rail]].setdefault((node_a, node_b), []).append(path)
+            if (
+                has_spine
+                or not destinations.isdisjoint(path)
+                or not leaves.isdisjoint((leaf_of.get(a), leaf_of.get(b)))
+            ):
                 for part in self.fabric_parts(path):
-                    if part in wanted:
+                    if part in of_leaves:
                         self.on_part[part].setdefault((node_a, node_b), []).append(path)
-        groups = Counter(map(self._base, self.results))
         self._pairs = {
-            group: (len(two[0]), len(two[1]), groups[group]) for group, two in pairs.items()
+            group: (len(two[0]), len(two[1]), paths_of[group]) for group, two in pairs.items()
         }
 
     def _base(self, path: Path) -> str:
@@ -378,20 +390,30 @@ class Paths:
                 found[group] = Count(lows, max(self._pairs[group][which] - count.all, lows))
         return found
 
-    def around_others(self, part: Part, level: int) -> Count:
+    def around_others(self, part: Part, level: int, explained: Iterable[Path]) -> Count:
         """Of the nodes, but the part's, that are low with two or more others: how many of their
-        pairs are low. Faults that gather at some nodes, as at a leaf that is not known, make a
-        healthy one of these low more often than all nodes are.
+        pairs are low, in the part's way. Faults that gather at some nodes, as at a leaf that is not
+        known, make a healthy one of these low more often than all nodes are. Of the `explained`
+        paths these count too.
         """
         low_paths = {**self.open, **self.mixed}
+        low_paths.update((path, self.explained[path][0]) for path in explained)
         low: dict[str, set[str]] = {}
         for (a, b), at in low_paths.items():
-            if at >= level and part.node not in (a.node, b.node):
+            if at < level or part.node in (a.node, b.node):
+                continue
+            if part.way != "receive":
                 low.setdefault(a.node, set()).add(b.node)
+            if part.way != "send":
                 low.setdefault(b.node, set()).add(a.node)
         often = {node for node, partners in low.items() if len(partners) > 1}
         lows = {frozenset((n, other)) for n in often for other in low[n]}
-        pairs = {frozenset((n, other)) for n in often for other in self.of_node[n]}
+        pairs = {
+            frozenset((n, other))
+            for n in often
+            for other, ways in self.of_node[n].items()
+            if not part.way or ways[part.way == "receive"]
+        }
         return Count(len(lows), len(pairs))
 
     def explain(self, part: Part, lows: Iterable[Path], gain: float) -> None:
@@ -407,6 +429,12 @@ class Paths:
                 self.explained[path] = level, gain
             else:
                 self.behind[path] = level
+
+    def explain_surely(self, lows: Iterable[Path]) -> None:
+        """Take these low paths for explained, whatever that gained."""
+        for path in lows:
+            if path in self.explained:
+                self.explained[path] = self.explained[path][0], math.inf
 
 
 def _of_most(levels: list[int]) -> int:

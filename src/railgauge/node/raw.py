@@ -43,6 +43,10 @@ OUTCOMES = ("done", "late", "lost", "refused")
 
 #: Why a node is lost whose agent was told to end, by Slurm or somebody: it says nothing of it.
 TERMINATED = "its step was ended (SIGTERM)"
+
+#: How the reason of a lost node begins where it is only silence: its connection ended, or nothing
+#: came over it.
+CONNECTION_ENDED, NO_ANSWER = "its connection ended", "did not answer within"
 #: Why a node is lost that the job did not get: somebody else had it by then.
 NOT_OURS = "it is not of the job"
 

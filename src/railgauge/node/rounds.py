@@ -30,7 +30,7 @@ from typing import Any
 
 from railgauge.locating import End, Evidence, Result, plan
 from railgauge.node import anew, carried, wire
-from railgauge.node.raw import Event
+from railgauge.node.raw import NO_ANSWER, Event
 from railgauge.node.sweep import Sweep
 
 #: Time for an agent to say that it has taken an order, or that it is there. One that has work and
@@ -481,7 +481,7 @@ class Rounds:
                 self._look_at(place, now)
         for node, since in list(self._asked_at.items()):
             if now - since > ANSWER_S:
-                self.lose(node, f"did not answer within {ANSWER_S:g} s")
+                self.lose(node, f"{NO_ANSWER} {ANSWER_S:g} s")
 
     def _put_off(self, late_s: float) -> None:
         """Put off the limits of all that runs where a check came late."""
@@ -499,7 +499,7 @@ class Rounds:
         elif place.waits:
             silent = place.live - place.answered
             if silent and now - place.asked_at > ANSWER_S:
-                self._lose_all(place, silent, f"did not answer within {ANSWER_S:g} s")
+                self._lose_all(place, silent, f"{NO_ANSWER} {ANSWER_S:g} s")
             elif now - place.asked_at > self._sweep.prepare_limit_s(place.index):
                 self._stop(place, "not prepared", now - place.asked_at)
         elif place.started_at is not None:

@@ -27,6 +27,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
+from railgauge.node.raw import CONNECTION_ENDED
+
 #: Longest line, in bytes, of a connection that has not proved yet that it belongs here.
 HELLO_BYTES = 4096
 #: Longest line of an agent: some outputs of `calls.OUTPUT_BYTES`, as JSON.
@@ -236,7 +238,7 @@ class Link(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         if not self.closed:
             self.closed = True
-            self.lost(f"its connection ended{f': {error}' if error else ''}")
+            self.lost(f"{CONNECTION_ENDED}{f': {error}' if error else ''}")
 
 
 def document_of(line: bytes) -> Message:

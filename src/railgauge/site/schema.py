@@ -17,6 +17,7 @@ from typing import Any
 import pydantic
 
 from railgauge import paths
+from railgauge.model import catalogue
 from railgauge.model.measurement import METRICS
 from railgauge.systems import System
 
@@ -43,7 +44,12 @@ MARK = "<!-- `make docs` writes what follows -->\n"
 
 def documents() -> dict[Path, str]:
     """The documents, as they must be."""
-    parts = {"system-file.md": _fields(), "references.md": _metrics()}
+    parts = {
+        "system-file.md": _fields(),
+        "references.md": _metrics(),
+        "findings.md": catalogue.kinds_page(),
+        "glossary.md": catalogue.terms_page(),
+    }
     return {
         path: path.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + part
         for path, part in ((paths.HOME / "docs" / name, part) for name, part in parts.items())

@@ -259,6 +259,14 @@ def out_of_memory_on(stderr: str, node: str) -> str | None:
     return next((line.removeprefix(own) for line in lines if _OVER_MEMORY.search(line)), None)
 
 
+def lost_its_connection(stderr: str, node: str) -> bool:
+    """Whether the agent on a node reports that it lost its conductor, so that it was there itself:
+    one that was killed, or on a node that went, reports nothing.
+    """
+    start = f"agent on {node}: its connection ended"
+    return any(line.startswith(start) for line in _lines(stderr))
+
+
 def ended_by_launcher(stderr: str) -> frozenset[str]:
     """The nodes whose tasks srun ended because a task elsewhere had failed (--kill-on-bad-exit)."""
     if not _ABORTED.search(stderr):

@@ -78,7 +78,7 @@ def name_suspects(
         located = _locate_family(family)
         known += [suspect for suspect in located.suspects if _explains(suspect, bad_ends)]
         judged.append((family, bad, located))
-    merged = _merged([*known, *_cuts(cases, known)])
+    merged = _merged([*known, *_cuts(cases, known, leaves or {})])
     sure = {node for suspect in merged if suspect.confirmed for node in suspect.nodes}
     still_open: list[Fewest] = []
     without_suspect: list[Unnamed] = []
@@ -115,7 +115,7 @@ def locate(
     nodes = {node: None for case in cases for node in case.nodes}
     judged = {n for one in located_families for n in one.nodes if n not in one.unjudged}
     unjudged = {n for one in located_families for n in one.unjudged} - judged
-    merged = _merged([*known, *_cuts(cases, known)])
+    merged = _merged([*known, *_cuts(cases, known, leaves or {})])
     guilty = {node for suspect in merged for node in suspect.failing_nodes}
     # As in the verdict's list: beside one that is at fault, and nowhere else.
     failed = {
@@ -198,7 +198,14 @@ def _alone(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
     ]
 
 
-def _cuts(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
+def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> list[Suspect]:
+    """The pairs that no job got through, without those that a suspect leaf or uplink explains."""
+    suspect_leaves = {s.name.partition(":")[0] for s in known if s.kind in ("leaf", "uplink")}
+
+    def explained(nodes: tuple[str, ...]) -> bool:
+        between = ({leaf_of.get(node) for node in nodes} for leaf_of in leaves.values())
+        return any(len(pair) > 1 and pair & suspect_leaves for pair in between)
+
     return [
         Suspect(
             "pair",
@@ -212,6 +219,7 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
             (cut.check,),
         )
         for cut in own.cuts(cases, _nodes(known))
+        if not explained(cut.nodes)
     ]
 
 

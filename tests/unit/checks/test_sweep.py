@@ -21,7 +21,15 @@ from railgauge.checks.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.observation import Observation
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.sweep import SweepCheck
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNAVAILABLE, Failure
+from railgauge.model.failure import (
+    DISTURBED,
+    ENVIRONMENT,
+    LOST,
+    TAKEN,
+    UNAVAILABLE,
+    UNREACHED,
+    Failure,
+)
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
@@ -294,6 +302,43 @@ def test_a_node_that_was_lost_is_named_by_its_first_place(
     jobs.judge(check)
     found = {j.place.place: [(f.kind, f.nodes) for f in j.failures] for j in check.results}
     assert found == {THIRD: [(kind, ("n3",))], FIRST: [], FOURTH: []}
+
+
+CONNECTION_ENDED = "its connection ended: [Errno 104] Connection reset by peer"
+
+
+@pytest.mark.parametrize(
+    ("why", "agent", "dead", "expected"),
+    [
+        (CONNECTION_ENDED, CONNECTION_ENDED, [], (UNREACHED, ("n1", "n3"))),
+        ("did not answer within 20 s", "its connection ended", [], (UNREACHED, ("n1", "n3"))),
+        (CONNECTION_ENDED, CONNECTION_ENDED, ["n3"], (LOST, ("n3",))),
+        (CONNECTION_ENDED, "", [], (LOST, ("n3",))),
+        ("it sent what is no message", CONNECTION_ENDED, [], (LOST, ("n3",))),
+    ],
+)
+def test_an_agent_that_lost_the_conductor_speaks_against_the_path_between_them(
+    check: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    why: str,
+    agent: str,
+    dead: list[str],
+    expected: tuple[str, tuple[str, ...]],
+) -> None:
+    """Seen behind a lossy uplink: the node of an agent that was killed, or does not answer Slurm
+    either, is named; that of one that was there is not.
+    """
+    monkeypatch.setattr(sweep.slurm_nodes, "dead", lambda _: dead)
+    left = lost(check, "n1", "n2", "n3", "n4")
+    left.lost["n3"] = why
+    left.write(check)
+    if agent:
+        Path(check.stagedir, "rfm_job.err").write_text(
+            f"agent on n3: {agent}\nsrun: error: n3: task 2: Exited with exit code 1\n"
+        )
+    jobs.judge(check)
+    (failure,) = [f for judged in check.results for f in judged.failures]
+    assert (failure.kind, failure.nodes) == expected
 
 
 def test_a_node_that_was_lost_leaves_out_its_other_places(check: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from railgauge.locating import End, Evidence, Located, Result, locate
 from railgauge.locating.plan import next_round
+from tests import worlds
 
 Share = Callable[[random.Random, int, str, str], float]
 
@@ -330,3 +331,13 @@ def test_a_bad_pair_is_confirmed_whatever_its_leaves_have_room_for(at_leaf: int)
         for a, b in [(ends[pair[n % 2]], ends[pair[1 - n % 2]])]
     )
     assert confirmed(locate(evidence)) == ["pair n0-n1"]
+
+
+@pytest.mark.parametrize("seed", [50714])
+def test_nodes_behind_one_link_of_a_fabric_that_is_not_known_are_not_convicted(seed: int) -> None:
+    """Each of them sends slowly to half of the destinations, and one of them by chance to all that
+    it met.
+    """
+    ((name, _, world),) = worlds.mixture(1, seed)
+    assert (name, world.known, world.flow) == ("rails, a link", False, "directed")
+    assert worlds.campaign(world, seed).ends == []

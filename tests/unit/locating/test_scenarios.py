@@ -996,3 +996,28 @@ def test_what_is_low_for_a_moment_at_an_uplink_that_is_bad_names_no_pair(seed: i
     evidence.add(observations)
     (suspect,) = locate(evidence).suspects
     assert (suspect.kind, suspect.name, suspect.confirmed) == ("uplink", "leaf1", True)
+
+
+#: (sender, receiver) of a drill's rounds; n2 and n3 of eight nodes were slow.
+TWO_OF_EIGHT = (
+    ((2, 1), (4, 3), (6, 5), (8, 7)),
+    ((3, 2), (5, 4), (7, 6), (1, 8)),
+    ((7, 1), (8, 2), (5, 3), (6, 4)),
+    ((1, 5), (2, 6), (3, 7), (4, 8)),
+    ((4, 2), (1, 3), (7, 5), (8, 6)),
+)
+
+
+def test_two_slow_nodes_of_eight_are_confirmed_though_each_makes_pairs_of_the_others_low() -> None:
+    """What a node that is low with all explains is no usual share of low pairs."""
+    evidence = Evidence(directed=True)
+    evidence.add(
+        Result(End(f"n{a}"), End(f"n{b}"), 0.0295 if {a, b} & {2, 3} else 0.0979, number)
+        for number, pairs in enumerate(TWO_OF_EIGHT)
+        for a, b in pairs
+    )
+    suspects = locate(evidence).suspects
+    assert {(s.kind, s.name, s.confirmed) for s in suspects} == {
+        ("node", "n2", True),
+        ("node", "n3", True),
+    }

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from railgauge.model.failure import Failure
+from railgauge.locating import Suspect
+from railgauge.model.failure import UNREACHED, Failure
 from railgauge.report import located, text
 from railgauge.slurm.waiting import NOT_AVAILABLE
+from railgauge.verdict import locate as verdict_locate
 from railgauge.verdict import rules, standing
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
@@ -209,3 +211,17 @@ def test_the_gate_keeps_its_nodes_and_tests_the_others_again(dark: Recorded) -> 
 def test_the_verdict_says_where_to_look(dark: Recorded) -> None:
     said = text.plain(decided(dark))
     assert "look first at leaf leaf2: no node of leaf2 answers (n[3-4])" in said
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pairs"),
+    [(("n1", "n9"), []), (("n9", "n1"), []), (("n1", "n2"), ["n1-n2"]), (("n5", "n9"), ["n5-n9"])],
+)
+def test_a_cut_path_that_a_suspect_uplink_explains_is_named_for_nothing_else(
+    nodes: tuple[str, str], pairs: list[str]
+) -> None:
+    """It crosses from that leaf to another one."""
+    cut = Failure(UNREACHED, f"{nodes[0]} does not reach {nodes[1]}", nodes)
+    cases = [case_on(nodes, passed=False, failures=(cut,), rows=())]
+    uplink = Suspect("uplink", "leaf1:spine2", 9.0, (), (), (), ())
+    assert [suspect.name for suspect in verdict_locate._cuts(cases, [uplink], LEAVES)] == pairs

@@ -1,0 +1,33 @@
+"""`railgauge explain`: kinds of findings, and terms."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from railgauge.cli import cli
+from railgauge.errors import RailgaugeError
+from railgauge.model import catalogue
+
+
+def test_explain_prints_a_kind_and_a_term() -> None:
+    run = CliRunner().invoke(cli, ["explain", "node-lost", "floor"])
+    assert run.exit_code == 0
+    assert run.output.startswith("node-lost: The node, or the measuring agent on it, went")
+    assert "  next:\n    - scontrol show node n3" in run.output
+    assert "floor: A sanity minimum" in run.output
+
+
+def test_explain_takes_a_term_of_several_words() -> None:
+    run = CliRunner().invoke(cli, ["explain", "look", "first", "at"])
+    assert run.output == "look first at: A confirmed suspect.\n"
+
+
+def test_explain_without_a_name_lists_every_kind() -> None:
+    run = CliRunner().invoke(cli, ["explain"])
+    assert [line.split()[0] for line in run.output.splitlines()] == sorted(catalogue.kinds())
+
+
+def test_a_name_that_is_not_known_is_an_error_with_the_nearest_ones() -> None:
+    run = CliRunner().invoke(cli, ["explain", "nodelost"])
+    assert isinstance(run.exception, RailgaugeError)
+    assert run.exception.message.endswith("expected one such as node-lost, device-lost, no-result")
