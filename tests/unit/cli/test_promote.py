@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 from railgauge import paths
+from railgauge.campaign import folder
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.model import reference_file, references
@@ -22,6 +24,7 @@ from railgauge.model.failure import DIRECTION, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry
+from railgauge.verdict import baselines, table
 from tests.unit import measured
 from tests.unit.measured import PLACES, bandwidth
 
@@ -433,6 +436,15 @@ def test_the_bounds_are_tried_and_the_rate_is_said(root: Path) -> None:
     assert "wider" not in answer.stderr
     rate = float(answer.stderr.partition("runs do ")[2].split()[0])
     assert 0 <= rate <= 1
+
+
+def test_runs_of_one_campaign_do_not_show_how_campaigns_differ(root: Path) -> None:
+    ids = several(root, 2)
+    tables = [table.read(folder.load(name)) for name in ids]
+    one = folder.load(ids[0])
+    runs = [frame.with_columns(run=pl.lit(f"{n}")) for n, frame in enumerate(tables * 2)]
+    (entry,) = baselines.propose([(one, pl.concat(runs))]).entries
+    assert entry.metrics["bandwidth"].lower == -0.03
 
 
 def test_runs_with_a_tail_have_a_wider_bound_that_is_said(root: Path) -> None:
