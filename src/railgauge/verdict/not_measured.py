@@ -62,8 +62,10 @@ def _why_missing(
             campaign.next_command
         )
     partner = _other_node(campaign, partition, node)
+    named = campaign.requested.environment.get(variables.NODES)
     return (
-        f"{check} needs two nodes, and --nodes names one",
+        f"{check} needs two nodes, and "
+        + ("--nodes names one" if named else f"{node} was the only one of {partition}"),
         f"{campaign.accept_command} --nodes {node},{partner}",
     )
 

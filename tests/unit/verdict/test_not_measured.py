@@ -26,11 +26,17 @@ def with_one_node(recorded: Recorded) -> Recorded:
     return recorded
 
 
-def test_a_pair_of_a_single_node_is_said_with_a_partner_to_type(recorded: Recorded) -> None:
+@pytest.mark.parametrize(
+    ("named", "why"), [(True, "--nodes names one"), (False, "n1 was the only one of ns")]
+)
+def test_a_pair_of_a_single_node_is_said_with_a_partner_to_type(
+    recorded: Recorded, named: bool, why: str
+) -> None:
     campaign = with_one_node(recorded).write()
     campaign.context["command"] = ["railgauge", "accept", "--partition", "ns", "--nodes", "n1"]
+    campaign.requested.environment[variables.NODES] = "n1" if named else None
     (finding,) = decide(campaign).findings
-    assert finding.message == "Iperf2Pair needs two nodes, and --nodes names one"
+    assert finding.message == f"Iperf2Pair needs two nodes, and {why}"
     assert finding.next_step == "railgauge accept --partition ns --nodes n1,n2"
 
 
