@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from ruamel.yaml import YAML
 
 from railgauge import paths
 from railgauge.campaign import folder
@@ -138,14 +137,7 @@ class Site:
         return ["accept", *scope, *words, "--json", "--", *checks]
 
     def promote(self, campaign: str) -> None:
-        """What it writes, but for the share of a stream."""
         self.run(0, "promote", campaign, "--write")
-        yaml = YAML()
-        document = yaml.load(self.references)
-        for entry in document["references"]:
-            if entry["metrics"].get("bandwidth"):
-                del entry["metrics"]["stream_bandwidth_min"]
-        yaml.dump(document, self.references)
 
     def compare(self, code: int, before: str) -> dict[str, Any]:
         """The newest campaign against that one."""

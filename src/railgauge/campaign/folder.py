@@ -33,9 +33,10 @@ import json
 import os
 import re
 import secrets
+import shlex
 import socket
 import subprocess
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,6 +78,11 @@ PATROL = "railgauge patrol"
 #: A campaign's name: when it began (UTC), its system, and what tells it from others.
 _NAME = re.compile(r"(?P<began>[0-9]{8}T[0-9]{6}Z)-(?P<system>[A-Za-z0-9_.-]+)-[0-9a-f]{6}")
 _BEGAN = "%Y%m%dT%H%M%SZ"
+
+#: The options of `railgauge accept` that say which part of which system is measured.
+_OF_THE_SYSTEM = ("--system", "--partition")
+#: Those that say which nodes, and how they are measured; no filter of places.
+_OF_THE_NODES = ("--nodes", "--mode", "--runs", "--schedule", "--seed")
 
 #: So far the clocks of two hosts may differ.
 _CLOCKS = datetime.timedelta(minutes=5)
@@ -195,6 +201,23 @@ class Campaign:
         if self.owner is not None:
             return "railgauge gate run --act"
         return f"railgauge accept --resume {self.id}"
+
+    @property
+    def accept_command(self) -> str:
+        """What measures the same partition, without the nodes and filters that were typed."""
+        return self._typed(_OF_THE_SYSTEM)
+
+    @property
+    def whole_command(self) -> str:
+        """What measures all of it again, without the filters that were typed."""
+        if self.owner is not None or self.simulated is not None:
+            return self.next_command
+        return self._typed((*_OF_THE_SYSTEM, *_OF_THE_NODES))
+
+    def _typed(self, options: Sequence[str]) -> str:
+        words = [str(word) for word in self.contexts[0].get("command", ())]
+        kept = [word for name in options for word in _given(words, name)]
+        return shlex.join(["railgauge", "accept", *kept])
 
     @property
     def compared_with(self) -> str | None:
@@ -354,6 +377,17 @@ def _began(pid: int) -> tuple[str | None, int | None]:
     with contextlib.suppress(OSError):
         process = Process.of(pid)
     return boot, process.start_ticks if process else None
+
+
+def _given(words: Sequence[str], option: str) -> Sequence[str]:
+    """An option of a command with its value; nothing where it was not given."""
+    words = words[: words.index("--")] if "--" in words else words
+    for place, word in enumerate(words):
+        if word == option:
+            return words[place : place + 2]
+        if word.startswith(f"{option}="):
+            return [word]
+    return []
 
 
 def _context(command: list[str]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from railgauge.model import record, references, shares
 from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
-from railgauge.model.measurement import COUNTS, Measurement
+from railgauge.model.measurement import BY_CHANCE, COUNTS, Measurement
 from railgauge.model.uplinks import Uplink
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
@@ -99,7 +99,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     @classmethod
     def needs_references_of(cls) -> tuple[str, ...]:
         """The metrics that must have a reference, as far as that is known before a run."""
-        return cls.gating or tuple(re.sub("_[0-9]+B$", "", m) for m in cls.metrics.default_value)
+        named = (re.sub("_[0-9]+B$", "", name) for name in cls.metrics.default_value)
+        return cls.gating or tuple(name for name in named if name not in BY_CHANCE)
 
     @classmethod
     def unstated(cls, extras: systems.Extras) -> Sequence[str] | None:
@@ -175,7 +176,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def gates(self, measurement: Measurement) -> bool:
         """Whether this number must have a reference; others are judged only where they have one."""
-        return not self.gating or measurement.metric in self.gating
+        if self.gating:
+            return measurement.metric in self.gating
+        return measurement.metric not in BY_CHANCE
 
     def own_reference(self, measurement: Measurement) -> references.Reference | None:
         """A reference that follows from the system's description, not from measurements."""

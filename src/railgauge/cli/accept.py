@@ -122,7 +122,8 @@ def accept(
     RAILGAUGE_ON_VERDICT is a command that gets the paths of verdict.json and of summary.md at the
     end, whatever the verdict.
 
-    Exit code: 0 accept, 1 reject, 2 inconclusive or provisional accept, 3 usage or environment.
+    Exit code: 0 accept, or all of a baseline is recorded; 1 reject, 2 inconclusive or provisional
+    accept, 3 usage or environment.
     """
     if rehearsal.scenario() is not None:
         raise RailgaugeError(

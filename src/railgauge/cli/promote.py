@@ -50,6 +50,14 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
             "no condition has enough measurements for a baseline",
             next_step=f"railgauge accept --mode baseline --runs {baselines.LEAST_RUNS + 2}",
         )
+    for line in proposal.wider:
+        click.echo(f"wider: {line}", err=True)
+    click.echo(
+        f"tried: all {proposal.numbers} numbers of these runs are within their bounds; of 1,000 "
+        f"healthy campaigns that vary as these runs do {1000 * proposal.rejected:.2g} would be "
+        "rejected",
+        err=True,
+    )
     for line in baselines.lacking(path, system, proposal.entries):
         click.echo(f"lacking: {line}", err=True)
     names = (str(path), str(path))
@@ -68,7 +76,9 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
             write_text(path, new)
         except OSError as error:
             raise EnvironmentProblem(f"{path}: cannot be written: {error.strerror}") from None
-        click.echo(f"wrote {path}; look at it: git diff {path}", err=True)
+        click.echo(
+            f"wrote {path}, with the differences above; next: railgauge references", err=True
+        )
     else:
         click.echo("nothing is written; --write does", err=True)
     sys.exit(EXIT_ACCEPT)

@@ -128,7 +128,19 @@ def print_verdict(verdict: Verdict, shown: Shown) -> NoReturn:
         print_json(verdict.as_dict())
     else:
         text.render(verdict, text.console(), shown.all_places)
-    sys.exit(exit_code(verdict, shown.provisional))
+    sys.exit(EXIT_ACCEPT if _is_recorded(verdict) else exit_code(verdict, shown.provisional))
+
+
+def _is_recorded(verdict: Verdict) -> bool:
+    """Whether a baseline was asked for, and all of it was measured. It accepts nothing: only the
+    command that recorded it has succeeded.
+    """
+    return (
+        verdict.campaign.gate == "baseline"
+        and verdict.decision == "inconclusive"
+        and not verdict.findings
+        and not verdict.simulated
+    )
 
 
 def exit_code(verdict: Verdict, provisional: bool) -> int:

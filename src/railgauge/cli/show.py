@@ -79,7 +79,10 @@ def _chosen(campaign: Campaign, cases: Sequence[Case], place: str, check: str | 
     there = [case for case in cases if place in _names(case)]
     if there:
         return there
-    known = dict.fromkeys(name for case in cases for name in _names(case))
+    # The tables name a pair that was measured again by its nodes, without the number of the round.
+    known = dict.fromkeys(
+        name for case in cases for name in _names(case) if not {"@", " "} & {*name}
+    )
     nearest = difflib.get_close_matches(place, known, n=_NEAREST, cutoff=0.4) or list(known)
     of_check = f" of {check}" if check else ""
     raise RailgaugeError(
@@ -91,10 +94,11 @@ def _chosen(campaign: Campaign, cases: Sequence[Case], place: str, check: str | 
 
 
 def _names(case: Case) -> list[str]:
-    """All that a place is called: its name and the beginnings of it (`n1:n2` of `n1:n2:0-1`), its
-    nodes as a host list, and each of them.
+    """All that a place is called: its name and the beginnings of it (`n1:n2` of `n1:n2:0-1`), also
+    without the round of a pair that was measured again (`n1:n3@4`), its nodes as a host list, as
+    the tables have them (`n1 n2`), and each of them.
     """
-    parts = case.place.split(":")
+    parts = case.place.partition("@")[0].split(":")
     beginnings = [":".join(parts[:end]) for end in range(len(parts), 1, -1)]
-    names = [case.place, *beginnings, hostlist.fold(case.nodes), *case.nodes]
+    names = [case.place, *beginnings, hostlist.fold(case.nodes), " ".join(case.nodes), *case.nodes]
     return list(dict.fromkeys(filter(None, names)))

@@ -67,9 +67,11 @@ def by_partition(
 
 
 def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
-    """Who is tested with whom, by partition: `n7 with n8 n9, m3 with nobody`."""
+    """Who is tested with whom, by partition: `n7 with n8 n9, m3 with nobody (0 of 2 partners)`."""
+    wanted = store.rules(system).partners
     parts = [
         f"{hostlist.fold(tested)} with {' '.join(beside) or 'nobody'}"
+        + (f" ({len(beside)} of {wanted} partners)" if len(beside) < wanted else "")
         for tested, beside in by_partition(system, nodes, lent).values()
     ]
     return ", ".join(dict.fromkeys(parts))

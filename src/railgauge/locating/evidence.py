@@ -228,12 +228,12 @@ class Evidence:
             if known:
                 shift = shifts.get(result.round, 0.0) if shifts else 0.0
                 lifted = value * math.exp(shift) if shift else value
-                if lifted < low_below or (is_below and lifted < known.below(GOOD)):
+                if lifted < low_below or (is_below and lifted < known.beyond_noise):
                     loss = 1 - lifted / known.centre
                     self.levels[number] = max(1, bisect_right(LEVELS, loss))
                 # What a whole round has lost speaks against no end, and for none.
                 elif value > good_above and value >= least_good.get(result.ends, 0.0):
-                    self.good[number] = 1
+                    self.good[number] = not is_below
             elif is_below and bound is not None:
                 self.expected[number] = centre = compared.centre if compared else bound
                 self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / centre))

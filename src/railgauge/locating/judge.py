@@ -27,7 +27,15 @@ from railgauge.locating.explain import explain
 from railgauge.locating.parts import Part, Path, Paths
 from railgauge.locating.parts import Witness as PairWitness
 from railgauge.locating.results import End
-from railgauge.locating.suspects import Located, Measure, Need, Suspect, SuspectKind, Witness
+from railgauge.locating.suspects import (
+    Fewest,
+    Located,
+    Measure,
+    Need,
+    Suspect,
+    SuspectKind,
+    Witness,
+)
 from railgauge.locating.weigh import Found, how_many, of_groups
 from railgauge.names import natural
 
@@ -152,7 +160,8 @@ class _Judge:
         for number, result in enumerate(evidence.results):
             if evidence.good[number] and not result.quiet:
                 goods.update(result.ends)
-        others = [goods[e] for of_node in evidence.ends.values() for e in of_node if e not in ends]
+        all_ends = [end for of_node in evidence.ends.values() for end in of_node]
+        others = [Fewest(goods[end], end.name) for end in all_ends if end not in ends]
         unrepeated = [path for path in self.paths.low_results if not self.paths.level(path)]
         return Located(
             tuple(suspects),
@@ -161,7 +170,7 @@ class _Judge:
             tuple(evidence.nodes),
             tuple(dict.fromkeys(evidence.alike)),
             tuple(unrepeated),
-            min(others, default=0),
+            min(others, key=lambda one: (one.good, natural(one.end)), default=None),
             tuple(evidence.cleared),
             tuple(evidence.unjudged),
         )

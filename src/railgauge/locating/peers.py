@@ -40,14 +40,22 @@ _End = TypeVar("_End", bound=Hashable)
 
 
 class Peers(NamedTuple):
-    """The centre of a condition's healthy values, and their spread as a share of it."""
+    """The centre of a condition's healthy values, and their spread as a share of it: the least one
+    that is assumed, or more. `shown` is the spread that they show.
+    """
 
     centre: float
     spread: float
+    shown: float
 
     def below(self, spreads: float, tolerated: float = 0.0) -> float:
         """The value that lies so many spreads below the centre, and the least loss at least."""
         return self.centre * math.exp(-max(spreads * self.spread, LEAST_LOSS, tolerated))
+
+    @property
+    def beyond_noise(self) -> float:
+        """The value below which a result is none of the good ones by the spread that they show."""
+        return self.centre * math.exp(-max(GOOD * self.shown, LEAST_LOSS))
 
     @property
     def most(self) -> float:
@@ -71,7 +79,7 @@ def peers(values: Sequence[float], least_spread: float, below: int = 0) -> Peers
     better = logs[max(below, _better_group_start(logs)) :]
     centre = statistics.median(better)
     spread = _shrunk_spread(_deviation(better, centre), len(better), least_spread)
-    return Peers(math.exp(centre), max(least_spread, spread))
+    return Peers(math.exp(centre), max(least_spread, spread), spread)
 
 
 def _deviation(logs: Sequence[float], centre: float) -> float:

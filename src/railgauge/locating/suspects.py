@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from railgauge.locating.results import End, Missing
 from railgauge.names import natural
@@ -161,14 +161,21 @@ class Suspect:
         }
 
 
+class Fewest(NamedTuple):
+    """An end that is no suspect and has the fewest good results, and their number."""
+
+    good: int
+    end: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Located:
     """The suspects, the most certain first, and the missing results.
 
     `alike` says where results accuse no end, as all are bad. `unrepeated` are pairs of ends that
-    were low once and good when they were measured again. `fewest` is the least number of good
-    results of an end that is no suspect. `passed` are the nodes that are good, but for what the
-    suspects say; nothing shows that of `unjudged` ones.
+    were low once and good when they were measured again. `fewest` is the end that is no
+    suspect with the fewest good results; None where all are suspects. `passed` are the nodes that
+    are good, but for what the suspects say; nothing shows that of `unjudged` ones.
     """
 
     suspects: tuple[Suspect, ...]
@@ -177,7 +184,7 @@ class Located:
     nodes: tuple[str, ...]
     alike: tuple[str, ...]
     unrepeated: tuple[tuple[End, End], ...] = ()
-    fewest: int = 0
+    fewest: Fewest | None = None
     passed: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
 

@@ -28,13 +28,15 @@ class Metric(NamedTuple):
     """What is measured: its one unit, which way it gets better, and what it is.
 
     `alike`: the same at all places where all is well. Others count events, are tails, or depend on
-    the way: a latency grows with every switch.
+    the way: a latency grows with every switch. `by_chance`: an extreme of a run, which healthy runs
+    differ in by a third and more. It needs no reference, and no baseline is made of it.
     """
 
     unit: str
     better: Literal["more", "less"]
     meaning: str
     alike: bool = False
+    by_chance: bool = False
 
 
 #: Every metric that a check may report: another one cannot be reported, and a reference in another
@@ -43,7 +45,9 @@ class Metric(NamedTuple):
 METRICS: Mapping[str, Metric] = {
     "bandwidth": Metric("Gb/s", "more", "payload, as received", alike=True),
     "bandwidth_peak": Metric("Gb/s", "more", "the best stretch of a run, as the tool defines it"),
-    "stream_bandwidth_min": Metric("Gb/s", "more", "the slowest of several parallel streams"),
+    "stream_bandwidth_min": Metric(
+        "Gb/s", "more", "the slowest of several parallel streams", by_chance=True
+    ),
     "message_rate": Metric("Mmsg/s", "more", "10^6 messages per second", alike=True),
     "retransmits": Metric("segments", "less", "TCP segments sent again, all streams together"),
     "time_to_stable": Metric("s", "less", "until the rate is that of the run's second half"),
@@ -57,7 +61,7 @@ METRICS: Mapping[str, Metric] = {
     "latency_avg": Metric("us", "less", "the mean"),
     "latency_p99": Metric("us", "less", "the 99th percentile"),
     "latency_p999": Metric("us", "less", "the 99.9th percentile"),
-    "latency_max": Metric("us", "less", "the longest"),
+    "latency_max": Metric("us", "less", "the longest", by_chance=True),
     "mpi_time": Metric("s", "less", "of an MPI program's operations, until its last rank has them"),
     "application_time": Metric(
         "s", "less", "of a program's runs, the olympic mean: without the fastest and the slowest"
@@ -68,6 +72,9 @@ METRICS: Mapping[str, Metric] = {
     "time": Metric("us", "less", "of one collective operation, out of place"),
     "time_in_place": Metric("us", "less", "of one collective operation, in place"),
 }
+
+#: Metrics of which no baseline is made.
+BY_CHANCE = tuple(name for name, metric in METRICS.items() if metric.by_chance)
 
 #: Units of what is counted, and not measured.
 COUNTS = ("links", "entries", "segments")

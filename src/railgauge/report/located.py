@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from railgauge import hostlist
 from railgauge.locating import Located, Suspect, not_excluded
-from railgauge.locating.suspects import Witness
+from railgauge.locating.suspects import SHARE_OF_TIME, Fewest, Witness
 
 #: How many of the missing results, and of pairs, are listed; the others are counted.
 _NAMED = 8
@@ -42,15 +42,17 @@ def lines(located: Located) -> Iterator[str]:
         yield line
 
 
-def left_open(fewest: int | None) -> str:
-    """What results cannot exclude, by the fewest good ones that an end has which is no suspect; ""
-    where that is not asked, or where there are none.
+def left_open(fewest: Fewest | None) -> str:
+    """The fault that the results cannot exclude; "" where that is not asked, and where there is no
+    good result.
     """
-    if not fewest or not_excluded(fewest) < _WORTH_SAYING:
+    if fewest is None or not fewest.good or not_excluded(fewest.good) < _WORTH_SAYING:
         return ""
+    results = "good result" if fewest.good == 1 else "good results"
     return (
-        f"An intermittent fault (there in 1 of 5 runs) would have been missed with probability "
-        f"{not_excluded(fewest):.0%} where there are only {fewest} good results."
+        f"An intermittent fault ({100 * SHARE_OF_TIME:.0f} % of the time) would have been missed "
+        f"with probability {100 * not_excluded(fewest.good):.0f} % on {fewest.end}, which has only "
+        f"{fewest.good} {results}."
     )
 
 

@@ -26,6 +26,7 @@ _STYLES = {
     "recorded": "yellow",
     "no reference": "yellow",
     "failed": "red",
+    "failed otherwise": "red",
     "stands out": "bold yellow",
 }
 
@@ -33,7 +34,7 @@ _STYLES = {
 _LONG = 30
 
 #: Statuses that are bad, the worst first.
-_BAD = ("out", "failed", "stands out")
+_BAD = ("out", "failed", "failed otherwise", "stands out")
 
 #: Statuses that judge nothing.
 _OPEN = ("no reference", "recorded")
@@ -135,6 +136,12 @@ class Number:
     case: Case
     row: Row
     status: str
+
+    @property
+    def words(self) -> str:
+        """The status, for people: a number within its bounds did not fail its place."""
+        within = self.status == "failed" and self.row.within is True
+        return "failed otherwise" if within else self.status
 
     @property
     def is_bad(self) -> bool:
@@ -289,7 +296,7 @@ def _median(members: Sequence[Number]) -> str:
 
 
 def _together(members: Iterable[Number]) -> str:
-    counts = collections.Counter(one.status for one in members)
+    counts = collections.Counter(one.words for one in members)
     words = [f"{counts[word]} {word}" for word in _BAD if counts[word]]
     return ", ".join(words) or next((word for word in _OPEN if counts[word]), "ok")
 
@@ -323,6 +330,6 @@ def by_place(verdict: Verdict, all_places: bool) -> Table | None:
             + (f", slowest of {shared}" if (shared := slowest_of(one.case)) > 1 else ""),
             reference_of(one.row),
             share_of_limit(one.row),
-            _styled(one.status),
+            _styled(one.words),
         )
     return table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,9 +16,9 @@ from railgauge import hostlist
 from railgauge.locating import Suspect
 from railgauge.model.references import Reference
 from railgauge.report import located, transfers
-from railgauge.report.numbers import bounds, by_condition, by_place, new_table, number
+from railgauge.report.numbers import bounds, by_condition, by_place, collect, new_table, number
 from railgauge.verdict import provenance
-from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.answer import Finding, Verdict, places_of
 from railgauge.verdict.compare import Case
 from railgauge.verdict.ratios import RatioRow
 
@@ -169,6 +168,8 @@ def _print_numbers(console: Console, verdict: Verdict, all_places: bool) -> None
         if not all_places:
             console.print("\n[bold]places that fail or stand out[/]")
         console.print(places)
+    if any(one.words == "failed otherwise" for one in collect(verdict)):
+        console.print("failed otherwise: within its bounds; the findings say what is wrong there")
     if verdict.by_published:
         console.print("bounds marked (published): published, not your baseline")
     if verdict.by_floors:
@@ -194,12 +195,13 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
     if not verdict.simulated:
         _print_tools(console, verdict)
     transfers.render(verdict, console)
-    for _, group in itertools.groupby(
-        verdict.findings, key=lambda f: (f.weight, f.check, f.partition, f.place, f.evidence)
-    ):
-        _print_findings(console, list(group), verdict.campaign.id)
+    for group in places_of(verdict.findings):
+        _print_findings(console, group, verdict.campaign.id)
     for suspect in verdict.suspects:
         _print_suspect(console, suspect)
+    for one in verdict.unnamed:
+        line = f"  {one.why}\n    next: {one.next_step(verdict.campaign.accept_command)}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if line := located.left_open(verdict.fewest_good):
         console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
     for line in _sessions(verdict):

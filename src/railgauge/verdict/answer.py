@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from railgauge.campaign.folder import Campaign
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
 from railgauge.locating import Suspect, suspected_nodes
+from railgauge.locating.suspects import Fewest
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
 from railgauge.names import natural
@@ -17,6 +18,7 @@ from railgauge.verdict.compare import Case, fingerprints, passed_nodes
 from railgauge.verdict.outliers import Outlier
 from railgauge.verdict.provenance import Build, Notice, builds
 from railgauge.verdict.ratios import RatioRow
+from railgauge.verdict.unnamed import Unnamed
 
 if TYPE_CHECKING:
     from railgauge.verdict.power import OfCampaign
@@ -57,6 +59,16 @@ class Finding:
     next_step: str = ""
 
 
+def places_of(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
+    """The findings by weight, and those of one place together, whichever run they are of."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in sorted(findings, key=lambda finding: WEIGHTS.index(finding.weight)):
+        where = finding.place or finding.evidence
+        key = finding.weight, finding.check, finding.partition, where
+        groups.setdefault(key, []).append(finding)
+    return [tuple(group) for group in groups.values()]
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """The answer to: may these nodes go back into service?"""
@@ -72,9 +84,11 @@ class Verdict:
     outliers: tuple[Outlier, ...] = ()
     #: to know, and no reason for the decision
     notices: tuple[Notice, ...] = ()
-    #: the fewest good results of an end that is no suspect, where what was bad between two nodes
-    #: has no confirmed suspect
-    fewest_good: int | None = None
+    #: the end that is no suspect with the fewest good results, where what was bad between two
+    #: nodes has no confirmed suspect
+    fewest_good: Fewest | None = None
+    #: why no node is named for what is bad between two nodes
+    unnamed: tuple[Unnamed, ...] = ()
 
     @property
     def tools(self) -> tuple[Build, ...]:
@@ -161,6 +175,15 @@ class Verdict:
                 for finding in self.findings
             ],
             "suspects": [_suspect_as_dict(suspect) for suspect in self.suspects],
+            "no_suspect": [
+                {
+                    "check": one.check,
+                    "partition": one.partition,
+                    "why": one.why,
+                    "next_step": one.next_step(self.campaign.accept_command),
+                }
+                for one in self.unnamed
+            ],
             "measurements": [row_as_dict(case, row) for case in self.cases for row in case.rows],
             "power": self.power.as_dict(),
             "ratios": [_ratio_as_dict(row) for row in self.ratios],

@@ -21,7 +21,7 @@ import polars as pl
 
 from railgauge import textfile
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
-from railgauge.model.measurement import COUNTS, METRICS
+from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
 from railgauge.verdict import contrast, power
 from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
 from railgauge.verdict.csvfile import separator
@@ -30,11 +30,6 @@ from railgauge.verdict.statistics import Ints, numbered
 #: Metrics that are steady enough to decide. Where a start's time, or the worst of a thousand
 #: messages, remains unknown, the rest still has its answer.
 DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alike))
-
-#: Metrics that depend on chance: the share of a link that one of several streams gets. A second
-#: healthy campaign had 35 % less at one of 8 pairs. A campaign's own verdict judges them, and
-#: counts.
-BY_CHANCE = ("stream_bandwidth_min",)
 
 #: The columns of a campaign's table that its side is made of.
 TABLE_COLUMNS = (

@@ -442,13 +442,15 @@ def _is_replaced(case: Case, attempts: Sequence[Case], runs: int) -> bool:
     return any(_is_complete(attempts, session, runs) for session in later)
 
 
-def remaining(campaign: Campaign) -> Remaining | None:
-    """What a campaign that broke off still lacks; None where it has no plan yet."""
+def remaining(campaign: Campaign, known: Sequence[Case] | None = None) -> Remaining | None:
+    """What a campaign that broke off still lacks; None where it has no plan yet. `known` are its
+    cases, where they have been read.
+    """
     plan = record.read_plan(campaign.folder / PLAN)
     if plan is None:
         return None
     attempts: dict[PlaceKey, list[Case]] = {(*p.key, x.name): [] for p in plan for x in p.places}
-    for case in read(campaign):
+    for case in read(campaign) if known is None else known:
         if not case.of_job and not case.like:
             attempts[case.unique_name, case.partition, case.place].append(case)
     failed = {

@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from railgauge import hostlist, locating
 from railgauge.locating import Located, Result, Routes, Suspect
-from railgauge.locating.suspects import CERTAIN, Measure, Witness
+from railgauge.locating.suspects import CERTAIN, Fewest, Measure, Witness
 from railgauge.names import natural
 from railgauge.verdict import own
 from railgauge.verdict.compare import Case, passed_nodes
 from railgauge.verdict.location import campaign
 from railgauge.verdict.location.campaign import Family, Leaves
+from railgauge.verdict.unnamed import Unnamed, unnamed
 
 #: The least number of silent nodes that point at their leaf: of one its own fault is likelier.
 _SILENT_LEAF = 2
@@ -32,12 +33,14 @@ _AGAIN = "once more: one run tells a bad node from a bad moment less surely"
 class Named:
     """The suspects that explain the cases that failed or stand out, the most certain first.
 
-    `fewest` is the least number of good results of an end that is no suspect, where some result
-    between two nodes is bad that no confirmed suspect explains; None where there is no such one.
+    `fewest` is the end that is no suspect with the fewest good results, where some result between
+    two nodes is bad that no confirmed suspect explains; None where there is no such one. `unnamed`
+    are the bad results in which no suspect has a part.
     """
 
     suspects: tuple[Suspect, ...]
-    fewest: int | None = None
+    fewest: Fewest | None = None
+    unnamed: tuple[Unnamed, ...] = ()
 
 
 def suspects(
@@ -68,19 +71,28 @@ def name_suspects(
         campaign.kind_of(case) for case in cases if case.failed or id(case) in standing_out_ids
     }
     to_judge = _to_judge([c for c in cases if campaign.kind_of(c) in kinds], known)
-    bad_by_family: list[tuple[list[Result], int]] = []
+    judged: list[tuple[Family, list[Result], Located]] = []
     for family in campaign.families(to_judge, leaves or {}, tolerant=True):
         bad = _bad(family, standing_out_ids)
         bad_ends = {(r.sender.name, r.receiver.name) for r in bad}
         located = _locate_family(family)
         known += [suspect for suspect in located.suspects if _explains(suspect, bad_ends)]
-        bad_by_family.append((bad, located.fewest))
+        judged.append((family, bad, located))
     merged = _merged([*known, *_cuts(cases, known, leaves or {})])
     sure = {node for suspect in merged if suspect.confirmed for node in suspect.nodes}
-    still_open = [
-        fewest for bad, fewest in bad_by_family if any(sure.isdisjoint(r.nodes) for r in bad)
-    ]
-    return Named(tuple(merged), min(still_open, default=None))
+    still_open: list[Fewest] = []
+    without_suspect: list[Unnamed] = []
+    for family, bad, located in judged:
+        results = family.evidence.results
+        nobody = unnamed(family.check, family.partition, results, bad, merged)
+        if nobody is not None:
+            without_suspect.append(nobody)
+        if located.fewest is None or (nobody is not None and nobody.mostly_bad):
+            # Where most is bad, what is good is not known either.
+            continue
+        if any(sure.isdisjoint(result.nodes) for result in bad):
+            still_open.append(located.fewest)
+    return Named(tuple(merged), min(still_open, default=None), tuple(without_suspect))
 
 
 def locate(
@@ -116,7 +128,7 @@ def locate(
         tuple(sorted(nodes, key=natural)),
         tuple(dict.fromkeys(why for located in located_families for why in located.alike)),
         tuple(pair for located in located_families for pair in located.unrepeated),
-        min((located.fewest for located in located_families), default=0),
+        min((one.fewest for one in located_families if one.fewest is not None), default=None),
         tuple(sorted(passed_nodes(cases) - failed, key=natural)),
         tuple(sorted(unjudged, key=natural)),
     )

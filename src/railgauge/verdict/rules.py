@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from railgauge import hostlist, systems
@@ -28,11 +28,16 @@ from railgauge.model.failure import (
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded, step_to_record
 from railgauge.verdict import ports
-from railgauge.verdict.answer import Decision, Finding, Verdict
+from railgauge.verdict.answer import Decision, Finding, Verdict, places_of
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
 from railgauge.verdict.first_day import first_day, floors
 from railgauge.verdict.locate import by_itself, name_suspects, seen_once
 from railgauge.verdict.location.campaign import read_leaves
+from railgauge.verdict.not_measured import (
+    coverage_findings,
+    selection_findings,
+    with_next_command,
+)
 from railgauge.verdict.outliers import Outlier, outliers
 from railgauge.verdict.peers import OddNodes, odd_nodes
 from railgauge.verdict.provenance import Notice, not_as_packaged, notices
@@ -233,67 +238,6 @@ def _merged(findings: Sequence[Finding]) -> list[Finding]:
                 )
             )
     return merged
-
-
-def _coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
-    """Findings for nodes that a required check has not measured."""
-    findings = []
-    for partition, checks in campaign.scope.required.items():
-        for check in checks:
-            # A case that failed is a finding of its own.
-            measured = {
-                node
-                for case in cases
-                if (case.check, case.partition) == (check, partition)
-                and case.finished
-                and not case.was_left_out
-                and not case.like
-                for node in case.nodes
-            }
-            missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in measured]
-            if missing:
-                findings.append(
-                    Finding(
-                        "inconclusive",
-                        "not-measured",
-                        f"required, and without a result on {hostlist.fold(missing)}",
-                        check=check,
-                        partition=partition,
-                        nodes=tuple(missing),
-                        next_step="run without a filter: railgauge accept",
-                    )
-                )
-    return findings
-
-
-def _selection_findings(
-    campaign: Campaign, cases: Sequence[Case], possible: Mapping[str, Mapping[str, int]]
-) -> list[Finding]:
-    """Findings for places of a required check that a filter left out: one transport or rail is not
-    all of them.
-    """
-    findings = []
-    for partition, checks in campaign.scope.required.items():
-        for check in checks:
-            planned = {
-                (c.unique_name, c.place)
-                for c in cases
-                if (c.check, c.partition) == (check, partition) and not (c.of_job or c.like)
-            }
-            possible_count = possible.get(check, {}).get(partition, 0)
-            if len(planned) < possible_count:
-                findings.append(
-                    Finding(
-                        "inconclusive",
-                        "left-out",
-                        f"{len(planned)} of {possible_count} places were selected: "
-                        "a filter left the others out",
-                        check=check,
-                        partition=partition,
-                        next_step="run without a filter: railgauge accept",
-                    )
-                )
-    return findings
 
 
 def _retry_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
@@ -536,8 +480,8 @@ def _decide(campaign: Campaign) -> Verdict:
     ratios = judge(cases)
     findings += _ratio_findings(campaign, ratios)
     findings += _fingerprint_findings(cases)
-    findings += _coverage_findings(campaign, cases)
-    findings += _selection_findings(campaign, cases, possible)
+    findings += coverage_findings(campaign, cases)
+    findings += selection_findings(campaign, cases, possible)
     comparison: tuple[list[Finding], list[Notice]] = ([], [])
     if campaign.compared_with and campaign.state == "finished":
         # It needs polars, which other verdicts can do without.
@@ -546,12 +490,7 @@ def _decide(campaign: Campaign) -> Verdict:
         comparison = earlier.against(campaign, cases, systems.least_changes(campaign.system))
         findings += comparison[0]
     state = _state_findings(campaign, cases)
-    # No filter left out what the session did not come to.
-    resumable = {"no-result", DISTURBED, TAKEN, *(("not-measured",) if state else ())}
-    findings = [
-        dataclasses.replace(f, next_step=campaign.next_command) if f.kind in resumable else f
-        for f in findings
-    ]
+    findings = with_next_command(campaign, cases, findings, ended=not state)
     findings = state + _session_findings(campaign, cases, state + findings) + findings
     decision, reason = _decision(campaign, cases, findings)
     more_suspects = _other_suspects(odd, far, restarted)
@@ -567,6 +506,7 @@ def _decide(campaign: Campaign) -> Verdict:
         tuple(far),
         (*notices(cases, ratios), *comparison[1]),
         named.fewest,
+        named.unnamed,
     )
 
 
@@ -576,7 +516,9 @@ def _decision(
     measured = sum(len(case.rows) for case in cases)
     rejecting = [finding for finding in findings if finding.weight == "reject"]
     if rejecting:
-        return "reject", f"{len(rejecting)} finding{'s' if len(rejecting) > 1 else ''}"
+        count, places = len(rejecting), len(places_of(rejecting))
+        at = f" at {places} place{'s' if places > 1 else ''}" if places < count else ""
+        return "reject", f"{count} finding{'s' if count > 1 else ''}{at}"
     if not cases and campaign.state == "finished":
         error = campaign.session.last_error if campaign.session else ""
         return "reject", f"nothing was measured: {error or 'no test case was selected'}"
@@ -588,7 +530,8 @@ def _decision(
     if campaign.gate == "baseline":
         return (
             "inconclusive",
-            f"baseline: {measured} measurements recorded, none had to meet a reference",
+            f"baseline: {measured} measurements recorded, none had to meet a reference; next: "
+            f"railgauge promote {campaign.id}",
         )
     passed, left = sum(c.passed for c in cases), sum(c.was_left_out for c in cases)
     left_out = f", {left} left out" if left else ""

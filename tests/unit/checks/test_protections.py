@@ -548,6 +548,13 @@ def test_number_above_the_limit_is_told_with_the_limit() -> None:
     assert LIMIT.reason in message
 
 
+@pytest.mark.parametrize(("above", "said"), [(1.016, True), (1.3, False)])
+def test_a_link_that_is_shaped_is_told_what_to_state(above: float, said: bool) -> None:
+    step = only_failure(but_bandwidth(value=LIMIT.value * above)).next_step
+    assert ("state a link_gbits in reframe.yaml that is 1.6 % higher" in step) == said
+    assert "look for loopback" in step
+
+
 def test_counter_over_its_budget_is_told_with_node_growth_and_reason() -> None:
     failure = only_failure(but(seen_on={**GOOD.seen_on, "n2": counted(7)}))
     assert failure.nodes == ("n2",)

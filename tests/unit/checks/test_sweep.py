@@ -775,6 +775,12 @@ def test_that_a_system_is_strict_of_its_tools_is_in_the_record(
     assert record(check).strict_provenance is strict
 
 
+def test_what_is_up_to_chance_needs_no_reference(check: Any) -> None:
+    metrics = ("bandwidth", "stream_bandwidth_min")
+    numbers = [Measurement(metric, 9.2, "tiny", "tcp", "tcp") for metric in metrics]
+    assert [check.gates(number) for number in numbers] == [True, False]
+
+
 # ---- what ReFrame shows ----
 
 

@@ -55,7 +55,7 @@ def test_what_is_not_excluded_is_of_who_was_measured_least(tmp_path: Path) -> No
     path = tmp_path / "star.csv"
     rows = "".join(f"n0,n{k},24.{k},{k}\n" for k in range(1, 9))
     path.write_text(f"a,b,value,round\n{rows}")
-    assert "80% where there are only 1 good results" in locate(path).stdout
+    assert "80 % on n1, which has only 1 good result." in locate(path).stdout
 
 
 def test_values_that_are_too_few_to_compare_are_said(tmp_path: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 from railgauge import paths
+from railgauge.campaign import folder
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from railgauge.model import reference_file, references
@@ -21,6 +24,7 @@ from railgauge.model.failure import DIRECTION, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry
+from railgauge.verdict import baselines, table
 from tests.unit import measured
 from tests.unit.measured import PLACES, bandwidth
 
@@ -83,7 +87,8 @@ def promoted(root: Path) -> references.Reference:
 
 def test_the_median_becomes_the_baseline_with_where_it_is_from(root: Path) -> None:
     ids = several(root)
-    assert promote(*ids, "--write").exit_code == 0
+    answer = promote(*ids, "--write")
+    assert answer.exit_code == 0 and "git" not in answer.output
     number = promoted(root)
     assert number.value == pytest.approx(390, rel=0.001)
     assert number.provenance.samples == 40 and number.provenance.fingerprint == "0123456789ab"
@@ -409,3 +414,54 @@ def test_what_another_promote_has_written_meanwhile_stays(
     error = promote(*ids, "--write").exception
     assert isinstance(error, RailgaugeError) and "changed meanwhile" in error.message
     assert path.read_text() == STORED
+
+
+# ---- tried at once ----
+
+
+def test_a_metric_that_depends_on_chance_is_not_promoted(root: Path) -> None:
+    for number in range(5):
+        slowest = {
+            place: dataclasses.replace(bandwidth(place, 90), metric="stream_bandwidth_min")
+            for place in PLACES
+        }
+        measured.leave(root, number, values(number), also=slowest)
+    assert promote(*(measured.name(n) for n in range(5)), "--write").exit_code == 0
+    assert "stream_bandwidth_min" not in (root / "lab.yaml").read_text()
+
+
+def test_the_bounds_are_tried_and_the_rate_is_said(root: Path) -> None:
+    answer = promote(*several(root))
+    assert "tried: all 40 numbers of these runs are within their bounds" in answer.stderr
+    assert "wider" not in answer.stderr
+    rate = float(answer.stderr.partition("runs do ")[2].split()[0])
+    assert 0 <= rate <= 1
+
+
+def test_runs_of_one_campaign_do_not_show_how_campaigns_differ(root: Path) -> None:
+    ids = several(root, 2)
+    tables = [table.read(folder.load(name)) for name in ids]
+    one = folder.load(ids[0])
+    runs = [frame.with_columns(run=pl.lit(f"{n}")) for n, frame in enumerate(tables * 2)]
+    (entry,) = baselines.propose([(one, pl.concat(runs))]).entries
+    assert entry.metrics["bandwidth"].lower == -0.03
+
+
+def test_runs_with_a_tail_have_a_wider_bound_that_is_said(root: Path) -> None:
+    ids = [measured.leave(root, n, values(n, 0.003)).id for n in range(4)]
+    ids.append(measured.leave(root, 9, {**values(9, 0.003), PLACES[2]: 390 * 0.93}).id)
+    answer = promote(*ids, "--write")
+    assert (
+        f"wider: RdmaBandwidth ns: bandwidth 64 KiB, write, roce, 4 streams: {PLACES[2]} is -7"
+        in (answer.stderr)
+    )
+    lower = promoted(root).lower
+    assert lower is not None and -0.12 < lower < -0.07
+
+
+def test_a_pair_that_stands_out_in_one_run_of_five_is_refused(root: Path) -> None:
+    ids = [measured.leave(root, n, values(n)).id for n in range(4)]
+    ids.append(measured.leave(root, 9, {**values(9), PLACES[2]: 390 * 0.75}).id)
+    error = promote(*ids, "--write").exception
+    assert isinstance(error, RailgaugeError) and error.exit_code == 3
+    assert f"{PLACES[2]} (-25% in run {ids[-1]}/" in str(error)

@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railgauge.atomic import write_json
+from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
 from railgauge.cli import cli
+from railgauge.cli.show import _chosen, _names
 from railgauge.errors import RailgaugeError
 from railgauge.model import record
 from railgauge.model.failure import Failure
@@ -20,6 +22,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.node import raw, sweep
 from tests.unit import records
+from tests.unit.verdict.test_rules import case_on
 
 PLACES = ("n1:n2:0-0", "n1:n2:1-1", "n2:n3:0-0")
 CHECKS = ("RailProbe", "RdmaLatency")
@@ -170,6 +173,18 @@ def test_an_unknown_place_is_answered_with_the_nearest(campaign: Path) -> None:
     assert isinstance(error, RailgaugeError)
     assert "no place n1:n3:0-0; it has n2:n3:0-0, n1:n2:0-0, " in error.message
     assert error.next_step == f"railgauge verdict --all {campaign.name}"
+
+
+def test_a_pair_that_was_measured_again_is_found_by_its_nodes_as_the_tables_name_it() -> None:
+    names = _names(dataclasses.replace(case_on(("n1", "n3"), passed=True), place="n1:n3:0-0@4"))
+    assert {"n1:n3", "n1 n3", "n1:n3:0-0", "n1:n3:0-0@4"} <= set(names)
+
+
+def test_no_place_is_suggested_that_no_table_prints(campaign: Path) -> None:
+    cases = [dataclasses.replace(case_on(("n1", "n2"), passed=True), place="n1:n2@4", check="Rail")]
+    with pytest.raises(RailgaugeError) as error:
+        _chosen(campaigns.load("latest"), cases, "n1:n9@4", None)
+    assert "n1:n2" in error.value.message and "n1:n2@4" not in error.value.message
 
 
 def test_an_unknown_check_is_answered_with_the_known_ones(campaign: Path) -> None:

@@ -212,3 +212,14 @@ def test_who_is_worse_than_others_while_all_else_is_quiet_is_no_victim_of_load()
     assert named([*loaded, *quiet], one_leaf) == [("node", "n0", True)]
     as_good = [result._replace(value=40.0) for result in quiet]
     assert named([*loaded, *as_good], one_leaf) == [("load", "n0", True)]
+
+
+def test_a_result_below_its_bound_clears_no_end() -> None:
+    """Three percent below its peers is not low, and not good either where the bound says so."""
+    evidence = Evidence(directed=True)
+    pairs = [(f"n{number}", f"n{number + 1}") for number in range(1, 13, 2)]
+    evidence.add(Result(End(a), End(b), 100.0, bound=97.0) for a, b in pairs)
+    evidence.add([Result(End("n13"), End("n14"), 96.9, bound=97.0)])
+    located = locate(evidence)
+    assert located.suspects == ()
+    assert located.passing_nodes == [name for pair in pairs for name in pair]

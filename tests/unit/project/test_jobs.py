@@ -513,14 +513,21 @@ _VERDICTS = {0: "accept", 1: "reject", 2: "inconclusive"}
 _HANG = "sleep 300 >/dev/null 2>&1 &\nwait"
 
 
-def checkout(folder: Path, *, code: int, verdict: str | None = None, then: str = "") -> None:
+def checkout(
+    folder: Path,
+    *,
+    code: int,
+    verdict: str | None = None,
+    then: str = "",
+    gate: str = "acceptance",
+) -> None:
     """A checkout whose `railgauge` ends so, and notes its argv and environment."""
     (folder / "bin").mkdir()
     (folder / "configs/systems/lab").mkdir(parents=True)
     campaign = f"results/campaigns/{CAMPAIGN}"
     lines = ["#!/bin/bash", f"echo campaign {CAMPAIGN} >&2", f"mkdir -p {campaign}"]
     if verdict:
-        document = json.dumps({"verdict": verdict, "findings": []}, indent=2)
+        document = json.dumps({"verdict": verdict, "gate": gate, "findings": []}, indent=2)
         lines.append(f"cat >{campaign}/verdict.json <<'EOF'\n{document}\nEOF")
     lines += ['printf "%s\\n" "$@" >argv', "env >environment", then, f"exit {code}"]
     program(folder / "bin", "railgauge", "\n".join(lines) + "\n")
@@ -530,6 +537,16 @@ def checkout(folder: Path, *, code: int, verdict: str | None = None, then: str =
 def test_the_exit_code_of_the_verdict_is_passed_on(code: int, tmp_path: Path) -> None:
     checkout(tmp_path, code=code, verdict=_VERDICTS.get(code))
     assert run("accept.sbatch", tmp_path, SYSTEM="lab").returncode == code
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gate"), [("inconclusive", "baseline"), ("provisional accept", "acceptance")]
+)
+def test_a_recorded_baseline_and_a_provisional_accept_that_is_taken_are_passed_on(
+    verdict: str, gate: str, tmp_path: Path
+) -> None:
+    checkout(tmp_path, code=0, verdict=verdict, gate=gate)
+    assert run("accept.sbatch", tmp_path, SYSTEM="lab").returncode == 0
 
 
 def test_what_is_told_the_verdict_reaches_railgauge(tmp_path: Path) -> None:

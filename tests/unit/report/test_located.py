@@ -7,22 +7,28 @@ from pathlib import Path
 
 import pytest
 
+from railgauge.locating.suspects import Fewest
 from railgauge.report import located, page, text
 from tests import pages
 
+_TWO = Fewest(2, "n1")
 LINE = (
-    "An intermittent fault (there in 1 of 5 runs) would have been missed with probability 64% "
-    "where there are only 2 good results."
+    "An intermittent fault (20 % of the time) would have been missed with probability 64 % on n1, "
+    "which has only 2 good results."
 )
 
 
 def test_the_line_has_what_so_many_good_results_do_not_exclude() -> None:
-    assert located.left_open(2) == LINE
+    assert located.left_open(_TWO) == LINE
 
 
-@pytest.mark.parametrize(("fewest", "said"), [(2, True), (None, False)])
+def test_without_a_good_result_there_is_no_line() -> None:
+    assert located.left_open(Fewest(0, "n1")) == ""
+
+
+@pytest.mark.parametrize(("fewest", "said"), [(_TWO, True), (None, False)])
 def test_a_verdict_says_it_as_text_and_as_page_where_it_is_left_open(
-    tmp_path: Path, fewest: int | None, said: bool
+    tmp_path: Path, fewest: Fewest | None, said: bool
 ) -> None:
     verdict = dataclasses.replace(
         pages.cluster(tmp_path, 4, 2, bad=(1, 1)), suspects=(), fewest_good=fewest

@@ -597,7 +597,7 @@ def test_checks_are_classes_that_are_tests(tmp_path: Path) -> None:
         "Three": ("fast",),
     }
     needed = [found[name].kind.needs_references_of() for name in ("One", "Two")]
-    assert needed == [("bandwidth", "stream_bandwidth_min"), ("jain_index",)]
+    assert needed == [("bandwidth",), ("jain_index",)]
 
 
 @pytest.mark.parametrize("text", ["class One(\n", "import nosuch\n", "1 / 0\n"])
@@ -635,7 +635,7 @@ def test_nothing_required_is_a_warning(pod: Path) -> None:
 def test_required_check_without_a_reference_needs_a_baseline(pod: Path) -> None:
     references.path_for("pod").write_text(FILE + ENTRY)
     (found,) = only(lines_of(), "hint", "baselines")
-    metrics = "bandwidth, stream_bandwidth_min, retransmits"
+    metrics = "bandwidth, retransmits"
     assert f"no reference for Iperf2Pair ({metrics})" in found
     assert found.endswith("next: railgauge accept --mode baseline")
 

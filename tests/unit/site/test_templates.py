@@ -321,7 +321,7 @@ def test_no_floor_where_the_description_does_not_say(field: str) -> None:
 def test_required_check_whose_link_is_open_needs_a_baseline() -> None:
     made("tcp", DescribedPartition("batch", "c[01-04]", values={"mtu_bytes": 1500}))
     lines = [str(line) for line in check.check("mine", no_slurm, HOST)]
-    (hint,) = [x for x in lines if "Iperf2Pair (bandwidth, stream_bandwidth_min, retransmits)" in x]
+    (hint,) = [x for x in lines if "Iperf2Pair (bandwidth, retransmits)" in x]
     assert "next: state link_gbits, of which floors follow; or railgauge accept --mode" in hint
 
 

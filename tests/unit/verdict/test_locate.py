@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from railgauge.locating.suspects import Fewest
 from railgauge.report import text
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import locate, name_suspects
@@ -45,7 +46,7 @@ def test_a_bad_pair_without_a_confirmed_suspect_leaves_open_what_results_do_not_
     named = name_suspects(cases)
     assert [suspect.confirmed for suspect in named.suspects] == [False]
     # Of the ring each node has two results.
-    assert named.fewest == locate(cases).fewest == 2
+    assert named.fewest == locate(cases).fewest == Fewest(2, "n0")
 
 
 def test_a_bad_pair_is_left_open_beside_a_node_that_is_confirmed() -> None:
@@ -61,8 +62,8 @@ def test_a_campaigns_verdict_says_what_its_results_do_not_exclude(tmp_path: Path
         recorded.result(number, value=value)
     verdict = recorded.decide()
     assert [suspect.confirmed for suspect in verdict.suspects] == [False]
-    assert verdict.fewest_good == 2
-    assert "would have been missed with probability 64%" in text.plain(verdict)
+    assert verdict.fewest_good == Fewest(2, "n3")
+    assert "missed with probability 64 % on n3, which has only 2 good" in text.plain(verdict)
 
 
 def test_an_accepted_campaigns_verdict_leaves_nothing_open(tmp_path: Path) -> None:

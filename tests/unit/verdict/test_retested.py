@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from railgauge.checks.pairing import cover
 from railgauge.locating import End, Evidence, Result, Suspect, locate, plan
 from railgauge.model.record import Row
+from railgauge.model.references import Reference
 from railgauge.report.located import name
+from railgauge.verdict import locate as campaign_locate
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import suspects
 from tests import swept
@@ -31,20 +33,25 @@ def sweep(
     share: float = 0.4,
     ways: Collection[frozenset[str]] = (),
     seed: int = 0,
+    only_sending: bool = False,
+    reference: Reference = REFERENCE,
 ) -> list[Case]:
     """The pairs of a ring, and those that the sweep measures again: all with a bad node at that
-    share of 9.7 Gb/s, where at least 8.1 are expected, with noise of 1 %.
+    share of 9.7 Gb/s, where at least 8.1 are expected, with noise of 1 %. `only_sending`: a bad
+    node receives well.
     """
     noise = random.Random(seed)
     nodes = [f"n{number}" for number in range(size)]
     slow = {nodes[number % size] for number in bad}
 
     def good(one: str, other: str) -> bool:
-        return not slow & {one, other} and frozenset((one, other)) not in ways
+        # Data goes from the client, the second.
+        with_bad = {other} if only_sending else {one, other}
+        return not slow & with_bad and frozenset((one, other)) not in ways
 
     def measured(one: str, other: str, number: int) -> Case:
         value = 9.7 * (1 + noise.gauss(0, 0.01)) * (1 if good(one, other) else share)
-        row = Row(bandwidth(value, (one, other)), REFERENCE, LIMIT)
+        row = Row(bandwidth(value, (one, other)), reference, LIMIT)
         whole = case_on((one, other), passed=row.within is not False, rows=(row,), round=number)
         return dataclasses.replace(whole, peer_spread=0.1)
 
@@ -52,7 +59,7 @@ def sweep(
     # The last pair of an odd ring has a round of its own.
     of_round = [number % 2 for number in range(size - size % 2)] + [2] * (size % 2)
     cases = [measured(a, b, number) for (a, b), number in zip(pairs, of_round, strict=True)]
-    # The conductor knows of each pair whether it is good. Data goes from the client, the second.
+    # The conductor knows of each pair whether it is good.
     known = Evidence(directed=True)
 
     def seen(server: str, client: str, number: int, quiet: bool = False) -> Result:
@@ -117,6 +124,24 @@ def test_whatever_is_bad_no_healthy_node_is_confirmed(size: int, bad: set[int], 
 @given(st.integers(2, 40), st.integers(0, 99))
 def test_healthy_nodes_are_never_suspects(size: int, seed: int) -> None:
     assert suspects(sweep(size, (), seed=seed)) == []
+
+
+#: A baseline: the system says that healthy places differ by more.
+BASELINE = REFERENCE.model_copy(update={"value": 9.7, "lower": -0.05})
+
+
+@given(st.integers(4, 16), st.sampled_from([0.9, 0.6, 0.3]), st.integers(0, 9))
+@example(4, 0.9, 0)
+@example(16, 0.9, 0)
+def test_a_node_that_sends_slowly_is_named_and_not_cleared(
+    size: int, share: float, seed: int
+) -> None:
+    """Its partners are good as receivers of others, and it receives well itself."""
+    cases = sweep(size, [2], share, seed=seed, only_sending=True, reference=BASELINE)
+    found = suspects(cases)
+    assert [(s.kind, s.name) for s in found if s.kind == "node"] == [("node", "n2")]
+    assert confirmed(found) <= {"n2"}
+    assert "n2" not in campaign_locate.locate(cases).passing_nodes
 
 
 @given(st.integers(4, 40), st.integers(0, 9))

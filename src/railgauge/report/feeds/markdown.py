@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from railgauge.report import located, numbers
-from railgauge.report.page.content import folded, places_of, sentence
+from railgauge.report.page.content import folded, sentence
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.answer import Verdict, places_of
 
 #: In the campaign's folder.
 FILE = "summary.md"
@@ -51,6 +51,9 @@ def markdown(verdict: Verdict) -> str:
             for s in verdict.suspects
         ]
         lines += _some([f"- **{plain(name)}**: {plain(why)}" for name, why in accused])
+    for one in verdict.unnamed:
+        step = one.next_step(campaign.accept_command)
+        lines += [f"- {plain(one.why)}", f"    - next: {code(step)}", ""]
     groups = places_of(verdict.findings)
     if groups:
         lines += [f"### {mark}Findings", ""]

@@ -30,7 +30,7 @@ from railgauge.report import located, numbers
 from railgauge.report.page import before as before_after
 from railgauge.report.page import content, series
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.answer import Verdict, places_of
 
 #: In the campaign's folder.
 FILE = "report.html"
@@ -134,7 +134,7 @@ def html(verdict: Verdict) -> str:
         suspects_left_out=len(verdict.suspects) - len(suspects),
         left_open=located.left_open(verdict.fewest_good),
         findings=shown,
-        places_count=len({(f.check, f.partition, f.place) for f in verdict.findings}),
+        places_count=len(places_of(verdict.findings)),
         findings_left_out=content.left_out(verdict),
         most_messages=content.MOST_MESSAGES,
         most_lines=content.MOST_LINES,

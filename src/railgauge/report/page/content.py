@@ -22,7 +22,7 @@ from railgauge.report.outputs import Outputs
 from railgauge.report.page.drawing import Drawing, draw
 from railgauge.terminal import clock
 from railgauge.verdict import provenance
-from railgauge.verdict.answer import WEIGHTS, Finding, Verdict
+from railgauge.verdict.answer import Finding, Verdict, places_of
 from railgauge.verdict.compare import Case, Outcome, read_possible
 
 #: How much the page shows; the rest is counted, and in the campaign's folder.
@@ -301,16 +301,6 @@ def _alike(groups: Sequence[_Group]) -> list[tuple[_Group, tuple[str, ...]]]:
     return [(group, tuple(also)) for group, also in first.values()]
 
 
-def places_of(findings: Sequence[Finding]) -> list[tuple[Finding, ...]]:
-    """The findings by weight, and those of one place together, whichever run they are of."""
-    groups: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in sorted(findings, key=lambda finding: WEIGHTS.index(finding.weight)):
-        where = finding.place or finding.evidence
-        key = finding.weight, finding.check, finding.partition, where
-        groups.setdefault(key, []).append(finding)
-    return [tuple(group) for group in groups.values()]
-
-
 def _where(group: Sequence[Finding]) -> str:
     """Check, partition and place, as a heading."""
     first = group[0]
@@ -361,7 +351,7 @@ def number_row(one: Number) -> tuple[str, ...]:
         numbers.reference_of(one.row),
         _limit(one),
         numbers.share_of_limit(one.row),
-        one.status,
+        one.words,
     )
 
 

@@ -1,0 +1,146 @@
+"""Findings for what is required and was not measured, and what measures it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from railgauge import hostlist, systems
+from railgauge.campaign import variables
+from railgauge.campaign.folder import Campaign
+from railgauge.errors import RailgaugeError
+from railgauge.model.failure import DISTURBED, TAKEN
+from railgauge.verdict.answer import Finding
+from railgauge.verdict.compare import Case, remaining
+
+
+def coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
+    """Findings for nodes that a required check has not measured."""
+    findings = []
+    for partition, checks in campaign.scope.required.items():
+        for check in checks:
+            # A case that failed is a finding of its own.
+            measured = {
+                node
+                for case in cases
+                if (case.check, case.partition) == (check, partition)
+                and case.finished
+                and not case.was_left_out
+                and not case.like
+                for node in case.nodes
+            }
+            missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in measured]
+            if missing:
+                planned = any((c.check, c.partition) == (check, partition) for c in cases)
+                message, next_step = _why_missing(campaign, check, partition, missing, planned)
+                findings.append(
+                    Finding(
+                        "inconclusive",
+                        "not-measured",
+                        message,
+                        check=check,
+                        partition=partition,
+                        nodes=tuple(missing),
+                        next_step=next_step,
+                    )
+                )
+    return findings
+
+
+def _why_missing(
+    campaign: Campaign, check: str, partition: str, missing: Sequence[str], planned: bool
+) -> tuple[str, str]:
+    """Why a check has no result on these nodes, and what to do."""
+    nodes = campaign.scope.nodes[partition]
+    if planned or len(nodes) > 1 or _filters(campaign):
+        where = hostlist.fold(missing)
+        return f"required, and without a result on {where}", _without_filter(campaign)
+    (node,) = nodes
+    if campaign.owner is not None:
+        message = f"{check} needs two nodes, and no partner of {node} was free"
+        return message, f"railgauge gate status; free a node of {partition}, then: " + (
+            campaign.next_command
+        )
+    partner = _other_node(campaign, partition, node)
+    named = campaign.requested.environment.get(variables.NODES)
+    return (
+        f"{check} needs two nodes, and "
+        + ("--nodes names one" if named else f"{node} was the only one of {partition}"),
+        f"{campaign.accept_command} --nodes {node},{partner}",
+    )
+
+
+def _other_node(campaign: Campaign, partition: str, node: str) -> str:
+    """A node that could be a partner."""
+    try:
+        known = [*systems.load(campaign.system).partition(partition).nodes]
+    except RailgaugeError:
+        known = []
+    return next((name for name in known if name != node), "NODE")
+
+
+def _filters(campaign: Campaign) -> list[str]:
+    """What restricted the cases or places of the campaign, as it was given."""
+    places = campaign.requested.environment.get(variables.PLACES)
+    return [*campaign.requested.options, *([f"--places {places}"] if places else [])]
+
+
+def _without_filter(campaign: Campaign) -> str:
+    return f"run without a filter: {campaign.whole_command}"
+
+
+def selection_findings(
+    campaign: Campaign, cases: Sequence[Case], possible: Mapping[str, Mapping[str, int]]
+) -> list[Finding]:
+    """Findings for places of a required check that a filter left out: one transport or rail is not
+    all of them.
+    """
+    findings = []
+    for partition, checks in campaign.scope.required.items():
+        for check in checks:
+            planned = {
+                (c.unique_name, c.place)
+                for c in cases
+                if (c.check, c.partition) == (check, partition) and not (c.of_job or c.like)
+            }
+            possible_count = possible.get(check, {}).get(partition, 0)
+            if len(planned) < possible_count:
+                findings.append(
+                    Finding(
+                        "inconclusive",
+                        "left-out",
+                        f"{len(planned)} of {possible_count} places were selected: "
+                        "a filter left the others out",
+                        check=check,
+                        partition=partition,
+                        next_step=_without_filter(campaign),
+                    )
+                )
+    return findings
+
+
+def with_next_command(
+    campaign: Campaign, cases: Sequence[Case], findings: Sequence[Finding], ended: bool
+) -> list[Finding]:
+    """The findings, those of places that another session measures with the command for it.
+
+    A campaign that has `ended` and lacks nothing cannot be resumed: all of it is measured again.
+    """
+    # No filter left out what a session did not come to.
+    kinds = {"no-result", DISTURBED, TAKEN, *(() if ended else ("not-measured",))}
+    if not any(finding.kind in kinds for finding in findings):
+        return list(findings)
+    lacks = remaining(campaign, cases)
+    missing = {(partition, place) for _, partition, place in lacks.missing} if lacks else set()
+
+    def next_step(finding: Finding) -> str:
+        there = (finding.partition, finding.place) in missing if finding.place else bool(missing)
+        helps = not ended or lacks is None or there
+        return campaign.next_command if helps else f"measure again: {campaign.whole_command}"
+
+    return [
+        dataclasses.replace(finding, next_step=next_step(finding))
+        if finding.kind in kinds
+        else finding
+        for finding in findings
+    ]
