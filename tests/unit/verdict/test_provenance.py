@@ -324,3 +324,8 @@ def test_image_is_the_package_of_what_lies_in_it(
 ) -> None:
     call = Call("nccl-tests", "rank0", 0, "n1", 0, 1.0, path=path, package="dpkg nccl-tests 1")
     assert container.package(image, call) == package
+
+
+def test_the_word_version_is_no_tool() -> None:
+    line = "iperf version 2.2.1 (4 Nov 2024) pthreads"
+    assert version.stated("iperf2", line) == {"iperf2": "2.2.1"}

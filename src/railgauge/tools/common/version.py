@@ -20,5 +20,7 @@ def stated(tool: str, line: str) -> dict[str, str]:
     `2.17.6, NCCL 2.28.9` of nccl-tests is also a version of `nccl`.
     """
     named = {name.lower(): number for name, number in _NAMED.findall(line)}
+    # `iperf version 2.2.1`: a word, and no name.
+    named.pop("version", None)
     own = re.search(_NUMBER, line)
     return {**named, **({tool: own[1]} if own else {})}
