@@ -99,6 +99,13 @@ def _contention(what: str, old: str, test: str, new: str = "False") -> Mutant:
 
 MUTANTS = [
     Mutant(
+        "a link that was found after a node explains nothing of it",
+        "src/railgauge/locating/judge.py",
+        "        for path in one.lows if self.paths.fabric else ():\n",
+        "        for path in ():\n",
+        f"{_INNOCENTS} -k behind_a_link",
+    ),
+    Mutant(
         "flows that may share a link are measured again at once",
         "src/railgauge/locating/plan.py",
         " and self._is_apart(pair):\n",
@@ -124,7 +131,7 @@ MUTANTS = [
         "src/railgauge/locating/judge.py",
         "            if part.way and found.part.way == part.way\n",
         "            if False\n",
-        f"{_INNOCENTS} -k behind_one_link",
+        f"{_INNOCENTS} -k behind_a_link",
     ),
     Mutant(
         "a cut path is named beside the uplink that explains it",

@@ -204,13 +204,21 @@ class _Judge:
         )
 
     def _witnesses(self, one: _Accused) -> list[PairWitness]:
-        """Those of the rail, or of a node all that its parts have."""
+        """Those of the rail, or of a node all that its parts have. What a part of the fabric that is
+        at fault may explain as well is in its group, also if that was found later.
+        """
         found: dict[tuple[str, str], PairWitness] = {}
         for part in one.found:
             for witness in part.witnesses:
                 known = found.get(witness.nodes)
                 if known is None or (witness.level, witness.sound) > (known.level, known.sound):
                     found[witness.nodes] = witness
+        for path in one.lows if self.paths.fabric else ():
+            group = self.paths.group(path)
+            nodes = path[0].node, path[1].node
+            for both in (nodes, nodes[::-1]):
+                if isinstance(group, Part) and both in found:
+                    found[both] = found[both]._replace(group=group)
         return list(found.values())
 
     def _only_as(self, one: _Accused) -> Literal["", "sender", "receiver"]:

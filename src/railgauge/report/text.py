@@ -105,7 +105,7 @@ def _print_findings(console: Console, findings: Sequence[Finding], campaign: str
     )
     console.print(place, soft_wrap=True)
     for finding in findings:
-        line(f"    - {finding.message}")
+        line(f"    - {finding.message} [{finding.kind}]")
     for step in dict.fromkeys(f.next_step for f in findings if f.next_step):
         line(f"    next: {step}")
     if first.place and first.evidence:

@@ -333,11 +333,11 @@ def test_a_bad_pair_is_confirmed_whatever_its_leaves_have_room_for(at_leaf: int)
     assert confirmed(locate(evidence)) == ["pair n0-n1"]
 
 
-@pytest.mark.parametrize("seed", [50714])
-def test_nodes_behind_one_link_of_a_fabric_that_is_not_known_are_not_convicted(seed: int) -> None:
+@pytest.mark.parametrize("seed", [50714, 70353])
+def test_nodes_behind_a_link_of_the_fabric_are_not_convicted(seed: int) -> None:
     """Each of them sends slowly to half of the destinations, and one of them by chance to all that
-    it met.
+    it met. Of the second campaign the leaves are known, and the link is found after the node.
     """
     ((name, _, world),) = worlds.mixture(1, seed)
-    assert (name, world.known, world.flow) == ("rails, a link", False, "directed")
+    assert name in ("rails, a link", "static ECMP, two links")
     assert worlds.campaign(world, seed).ends == []
