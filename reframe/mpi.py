@@ -3,7 +3,7 @@
 from reframe.core.builtins import parameter, run_after
 
 from railgauge.checks.base import simple_test
-from railgauge.checks.beside import MpiBesideCheck, MpiCases
+from railgauge.checks.mpi_under_load import MpiBesideCheck, MpiCases
 from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.tools import mpi_world
 

@@ -5,7 +5,7 @@ from reframe.core.builtins import parameter
 from railgauge.checks.base import simple_test
 from railgauge.checks.rails import AllRails, RailsCheck
 from railgauge.checks.rdma import RailLinks, RdmaCheck
-from railgauge.checks.usages import RailUsages, UsageCheck
+from railgauge.checks.verbs_modes import RailUsages, UsageCheck
 from railgauge.tools import perftest
 
 KIB = 1024

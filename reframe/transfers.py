@@ -6,7 +6,7 @@ optional one is left out, which the verdict says.
 
 from reframe.core.builtins import parameter, variable
 
-from railgauge.checks import floors
+from railgauge.checks import minimum_bounds
 from railgauge.checks.base import simple_test
 from railgauge.checks.pair import PairCheck, RingPairs
 from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, TransferCases, WdtCheck
@@ -68,11 +68,13 @@ class Iperf2Pair(PairCheck):
 
     @classmethod
     def unstated(cls, extras):
-        return floors.unstated(extras)
+        return minimum_bounds.unstated(extras)
 
     def floor(self, measurement):
         extras = self.partition_data.extras
-        return floors.of_link(measurement, extras, self.current_system.name, self.duration_s)
+        return minimum_bounds.of_link(
+            measurement, extras, self.current_system.name, self.duration_s
+        )
 
 
 @simple_test

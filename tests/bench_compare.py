@@ -18,8 +18,8 @@ import polars as pl
 from scipy import special, stats
 
 from railgauge import paths
-from railgauge.verdict import contrast, power, table
-from railgauge.verdict.contrast import BETTER, WORSE, Samples
+from railgauge.verdict import link_changes, power, table
+from railgauge.verdict.link_changes import BETTER, WORSE, Samples
 from railgauge.verdict.statistics import Floats, benjamini_hochberg
 from tests.unit import measured
 
@@ -59,12 +59,12 @@ KINDS = (
 )
 
 
-def _compared(values: Floats, before: int, margin: float) -> contrast.Contrast:
+def _compared(values: Floats, before: int, margin: float) -> link_changes.Contrast:
     link, run = (axis.reshape(-1) for axis in np.indices(values.shape))
     none = np.zeros(len(values), dtype=np.int64)
     after = np.arange(values.shape[1]) >= before
     samples = Samples(values.reshape(-1), link, run, after, none, none, none.astype(bool))
-    return contrast.contrast(samples, margin)
+    return link_changes.contrast(samples, margin)
 
 
 def finds(campaigns: int = 12) -> None:
@@ -77,14 +77,14 @@ def finds(campaigns: int = 12) -> None:
             bad = random.choice(LINKS, 8, replace=False)
             values[bad, runs:] += DROP
             before, after = values[:, :runs], values[:, runs:]
-            for margin in (0.0, contrast.MARGIN):
+            for margin in (0.0, link_changes.MARGIN):
                 named = _compared(values, runs, margin).word[bad] == WORSE
                 found.setdefault(f"margin {margin:.0%}", []).append(float(named.mean()))
             for name, p in (
                 ("Welch", stats.ttest_ind(after, before, axis=1, equal_var=False).pvalue),
                 ("Mann-Whitney", stats.mannwhitneyu(after, before, axis=1).pvalue),
             ):
-                called = benjamini_hochberg(np.asarray(p)) <= contrast.FALSE_DISCOVERIES
+                called = benjamini_hochberg(np.asarray(p)) <= link_changes.FALSE_DISCOVERIES
                 found.setdefault(name, []).append(float(called[bad].mean()))
         told = ", ".join(f"{name} {np.mean(shares):.2f}" for name, shares in found.items())
         print(f"found of 8 bad links, {kind}, n={runs}, {campaigns} campaigns: {told}")
@@ -98,7 +98,7 @@ def wrong(campaigns: int = 25) -> None:
             ours, shifts, fixed = [], [], []
             for _ in range(campaigns):
                 values = _noise(kind, before + after, random)
-                found = _compared(values, before, contrast.MARGIN)
+                found = _compared(values, before, link_changes.MARGIN)
                 ours.append(int((found.word >= BETTER).sum()))
                 shifts += [shift.word >= BETTER for shift in found.shifts]
                 change = values[:, before:].mean(axis=1) - values[:, :before].mean(axis=1)
@@ -129,8 +129,8 @@ def few(campaigns: int = 1000) -> None:
             for _ in range(campaigns):
                 values = scale * random.choice(noise, (8, before + after))
                 values[:2, before:] += np.log(0.95)
-                words = _compared(values, before, contrast.MARGIN).word
-                told += words.tolist() == [WORSE] * 2 + [contrast.SAME] * 6
+                words = _compared(values, before, link_changes.MARGIN).word
+                told += words.tolist() == [WORSE] * 2 + [link_changes.SAME] * 6
             print(
                 f"2 of 8 links lose 5 %, {scale} x the lab's noise, {before} against {after}: "
                 f"they are worse and all others the same in {told} of {campaigns} campaigns"
@@ -160,7 +160,7 @@ def claimed(trials: int = 1000) -> None:
             found = []
             while len(found) < trials:
                 values = random.normal(0, 0.01, (LINKS, 2 * runs))
-                quiet = _compared(values, runs, contrast.MARGIN)
+                quiet = _compared(values, runs, link_changes.MARGIN)
                 # Every hundredth link alone: its change is the noise's and the loss.
                 several = np.arange(0, LINKS, 100)
                 p = special.stdtr(
@@ -168,7 +168,7 @@ def claimed(trials: int = 1000) -> None:
                     -((-np.log1p(-factor * loss) - quiet.change[several]) - np.log1p(0.02))
                     / quiet.se[several],
                 )
-                found += (p <= contrast.FALSE_DISCOVERIES / LINKS).tolist()
+                found += (p <= link_changes.FALSE_DISCOVERIES / LINKS).tolist()
             print(
                 f"a loss of {factor:.1f} x {loss:.2%} on one of {LINKS} links, {runs} runs against "
                 f"{runs}: found {np.mean(found):.3f} of {len(found)}"

@@ -16,7 +16,7 @@ from railgauge.locating import End, Evidence, Result, plan
 from railgauge.locating.peers import GOOD
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
-from railgauge.node import carried
+from railgauge.node import interface_rate
 from railgauge.systems import Sweep
 from railgauge.systems.schema import Extras, Schedule
 
@@ -70,7 +70,7 @@ def _good_or_not(
     listed: Sequence[Result], added: Sequence[Result], leaf_of: Mapping[End, str]
 ) -> Evidence:
     """What the conductor knows: whether each pair is good beside those of the list."""
-    bound = carried.bound([result.value for result in listed], SLOWER)
+    bound = interface_rate.bound([result.value for result in listed], SLOWER)
     evidence = Evidence(leaf_of, directed=True)
     evidence.add(
         result._replace(value=1.0 if result.value and result.value >= bound else None)

@@ -48,8 +48,8 @@ from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.systems import expected, rehearsal
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import fingerprints, remaining
+from railgauge.verdict.node_status import standings
 from railgauge.verdict.rules import decide
-from railgauge.verdict.standing import standings
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
 _NEEDED_BYTES = 64 * 2**20
@@ -131,10 +131,10 @@ def _rates_of(name: str | None) -> record.Rates | None:
     if name is None:
         return None
     # Polars takes its time to load, which other campaigns need not wait for.
-    from railgauge.verdict import earlier
+    from railgauge.verdict import regressions
 
     try:
-        return earlier.rates(campaigns.load(name))
+        return regressions.rates(campaigns.load(name))
     except BrokenRecordError as error:
         raise RailgaugeError(str(error), next_step="compare with another campaign") from None
 

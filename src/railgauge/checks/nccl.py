@@ -28,10 +28,10 @@ from railgauge.checks.uplinks import (
 )
 from railgauge.model import limits, references, shares
 from railgauge.model.call import Call
-from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
+from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersUnread
 from railgauge.stack import installed
 from railgauge.systems import Budget, Partition, rehearsal

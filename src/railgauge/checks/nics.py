@@ -13,16 +13,16 @@ from railgauge.checks.cases import (
     left_to_the_series,
     mismatch_of_settings,
 )
-from railgauge.checks.lanes import Lane, exit_lines, facts_of, lanes_of
 from railgauge.checks.observation import Observation, as_one
 from railgauge.checks.pair import PairCases, PairCheck, neighbours
+from railgauge.checks.parallel_links import Lane, exit_lines, facts_of, lanes_of
 from railgauge.checks.wan import is_series
 from railgauge.model import limits
-from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
+from railgauge.model.reported_traffic import Claim
 from railgauge.node.counters import jain
 from railgauge.systems import Nics, NicScale, Partition
 from railgauge.tools import ParseError, iperf2

@@ -7,7 +7,7 @@ from typing import Any
 
 import reframe.core.runtime as rt
 
-from railgauge.checks import floors
+from railgauge.checks import minimum_bounds
 from railgauge.checks import state as node_state
 from railgauge.checks.cases import Case, NodeCase
 from railgauge.checks.observation import Facts, Observation
@@ -113,4 +113,4 @@ class NodeStateCheck(NodeCheck):
     def own_reference(self, measurement: Measurement) -> Reference:
         """Every entry of the partition."""
         file = f"configs/systems/{self.current_system.name}/expected.yaml"
-        return floors.of_count(measurement, len(self.options.expected), file)
+        return minimum_bounds.of_count(measurement, len(self.options.expected), file)

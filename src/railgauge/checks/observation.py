@@ -9,9 +9,9 @@ from typing import Any
 from railgauge.checks.cases import Case
 from railgauge.checks.protections import JobEvidence
 from railgauge.model.call import Call
-from railgauge.model.claim import Claim
 from railgauge.model.failure import NO_REFERENCE, Failure
 from railgauge.model.measurement import Measurement
+from railgauge.model.reported_traffic import Claim
 from railgauge.tools import Completeness, Reading
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from railgauge import hostlist, systems
-from railgauge.checks import claims, protections, schedule, topology
+from railgauge.checks import byte_accounting, protections, schedule, topology
 from railgauge.checks.base import StrictCheck
 from railgauge.checks.cases import Cases, LeftOut, PairCase
 from railgauge.checks.observation import ExitLine, Facts, Observation
@@ -17,13 +17,13 @@ from railgauge.checks.sweep import SweepCheck
 from railgauge.checks.uplinks import Counting, OwnTraffic
 from railgauge.model import limits
 from railgauge.model.call import Call
-from railgauge.model.claim import Claim
 from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
 from railgauge.model.references import Reference
+from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersUnread, Uplink
-from railgauge.node import anew, back
+from railgauge.node import repeat, reverse
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
 
@@ -101,11 +101,11 @@ def _counted_by(node: str, lines: Iterable[ExitLine]) -> tuple[int, int]:
     has the record of all; what has no counter counts nothing.
     """
     of_node = [line.facts for line in lines if line.call.host == node]
-    record: claims.Record = next(
+    record: byte_accounting.Record = next(
         (facts["counters"] for facts in of_node if "counters" in facts), {}
     )
     received, sent = (
-        sum(claims.counted(_counted(facts), way, record) or 0 for facts in of_node)
+        sum(byte_accounting.counted(_counted(facts), way, record) or 0 for facts in of_node)
         for way in ("rx", "tx")
     )
     return received, sent
@@ -120,9 +120,9 @@ def _unmeasured(sides: Sequence[ExitLine]) -> list[str]:
     """Why a run was measured anew, in the tool's own words."""
     return [
         f"measured a second time: the {side.call.role} on {side.call.host} said "
-        f"{side.facts[anew.FACT]}"
+        f"{side.facts[repeat.FACT]}"
         for side in sides
-        if anew.FACT in side.facts
+        if repeat.FACT in side.facts
     ]
 
 
@@ -290,12 +290,12 @@ class OfPair(_Check):
         return [line for line in lines if line is not None]
 
     def read(self) -> Observation:
-        first, second = self.sides(), self.sides(anew.PREFIX)
+        first, second = self.sides(), self.sides(repeat.PREFIX)
         calls, facts = _stated(first)
         reading, failures, prefix = self.reading(calls, facts), self._of_link(second), ""
         # The second run counts for what the first one could not tell, and for nothing that it told.
         if reading.unfit and len(second) == len(self.roles()):
-            notes, failures, prefix = _unmeasured(first), self._of_link(first), anew.PREFIX
+            notes, failures, prefix = _unmeasured(first), self._of_link(first), repeat.PREFIX
             calls, facts = _stated(second)
             reading = self.reading(calls, facts, prefix)
             reading = dataclasses.replace(reading, notes=(*reading.notes, *notes))
@@ -358,7 +358,7 @@ class OfPair(_Check):
     def _directions(self, there: Reading) -> list[Failure]:
         """The failures of slow directions, where the first was slow and the other measured, too."""
         least = self.least_gbits() if self.both_where_slow else None
-        lines = [self.exit_line(f"{back.PREFIX}{role}") for role in ("server", "client")]
+        lines = [self.exit_line(f"{reverse.PREFIX}{role}") for role in ("server", "client")]
         if least is None or not any(lines):
             return []
         calls = [line.call for line in lines if line is not None]
@@ -366,7 +366,7 @@ class OfPair(_Check):
             f"{self.client_node} -> {self.server_node}",
             there,
             f"{self.server_node} -> {self.client_node}",
-            self.reading(calls, {}, back.PREFIX),
+            self.reading(calls, {}, reverse.PREFIX),
             least,
         )
 
@@ -468,5 +468,5 @@ class PairCheck(OfPair, SweepCheck):
         return {"server": self.server_node, "client": self.client_node}
 
     def longest_run_s(self) -> float:
-        runs = 1 + self.both_where_slow + (anew.FACT in self.order_of_tool())
+        runs = 1 + self.both_where_slow + (repeat.FACT in self.order_of_tool())
         return runs * (2 * self.start_limit_s + self.run_limit_s()) + 20

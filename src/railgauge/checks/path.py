@@ -14,7 +14,7 @@ import reframe.core.runtime as rt
 
 from railgauge import paths
 from railgauge.campaign import variables
-from railgauge.checks import floors, path_state
+from railgauge.checks import minimum_bounds, path_state
 from railgauge.checks.cases import Case, Cases, NodeCase, chosen_nodes
 from railgauge.checks.observation import Observation
 from railgauge.checks.sweep import SweepCheck
@@ -190,4 +190,4 @@ class PathCheck(NodeCheck):
         bond = self.partition_data.extras.bond
         count = len(self.options.rails) + len(bond.links if bond else ())
         file = f"configs/systems/{self.current_system.name}/reframe.yaml"
-        return floors.of_count(measurement, count, file)
+        return minimum_bounds.of_count(measurement, count, file)

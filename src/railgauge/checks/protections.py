@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
-from railgauge.checks.claims import contradictions
+from railgauge.checks.byte_accounting import contradictions
 from railgauge.model.call import Call, why_failed
-from railgauge.model.claim import Claim
 from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, NO_REFERENCE, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference, step_to_record
+from railgauge.model.reported_traffic import Claim
 from railgauge.slurm import ends
 from railgauge.systems import Budget
 from railgauge.tools import Reading
@@ -453,7 +453,7 @@ def _shaped(measurement: Measurement, limit: Limit) -> str:
         return ""
     return (
         "if a hypervisor or switch shapes this link, state a link_gbits in reframe.yaml that is "
-        f"{math.ceil(above * 1000) / 10:g} % higher, what it lets through; else: "
+        f"{math.ceil(round(above * 1000, 6)) / 10:g} % higher, what it lets through; else: "
     )
 
 

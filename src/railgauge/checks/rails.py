@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.cases import Case, LeftOut, PairCase, left_to_the_series
-from railgauge.checks.lanes import Lane, exit_lines, facts_of, lanes_of
 from railgauge.checks.observation import Observation, as_one
 from railgauge.checks.pair import PairCases, neighbours
+from railgauge.checks.parallel_links import Lane, exit_lines, facts_of, lanes_of
 from railgauge.checks.path import nodes_in
 from railgauge.checks.rdma import RdmaCheck, fabric_of, of_rails
 from railgauge.checks.wan import is_series
-from railgauge.model.claim import Claim
 from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.node import anew
+from railgauge.model.reported_traffic import Claim
+from railgauge.node import repeat
 from railgauge.systems import Partition
 
 #: The operation of the sum; that of a rail is followed by its name.
@@ -91,7 +91,9 @@ class RailsCheck(RdmaCheck):
 
     def order_of_tool(self) -> Mapping[str, Any]:
         # Of all rails at once there is no second run.
-        return {name: order for name, order in super().order_of_tool().items() if name != anew.FACT}
+        return {
+            name: order for name, order in super().order_of_tool().items() if name != repeat.FACT
+        }
 
     def required_metrics(self) -> Sequence[str]:
         size = self.options.size_bytes

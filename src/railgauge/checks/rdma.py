@@ -22,7 +22,7 @@ from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
-from railgauge.node import anew
+from railgauge.node import repeat
 from railgauge.systems import Extras, Partition, Perftest, Rdma
 from railgauge.tools import Moved, perftest
 
@@ -296,7 +296,7 @@ class RdmaCheck(PairCheck):
         return int(self.expected_run_s()) + 60
 
     def order_of_tool(self) -> Mapping[str, Any]:
-        return {**super().order_of_tool(), anew.FACT: perftest.NO_CLOCK.pattern}
+        return {**super().order_of_tool(), repeat.FACT: perftest.NO_CLOCK.pattern}
 
     # --- what it left --------------------------------------------------------------------------
 

@@ -152,7 +152,7 @@ def _of_files(names: Sequence[str], better: str | None, margin: float | None) ->
     import polars as pl
 
     from railgauge.verdict import before_after
-    from railgauge.verdict.contrast import MARGIN
+    from railgauge.verdict.link_changes import MARGIN
 
     margin = MARGIN if margin is None else margin
     sides = [before_after.of_csv(Path(name), better, margin) for name in names]

@@ -352,7 +352,7 @@ def _say_plan(
     batch: int,
     despite_reservations: bool,
 ) -> None:
-    from railgauge.gate import journal, ownerless, partners, run, sequence
+    from railgauge.gate import journal, orphaned_reservations, partners, run, sequence
 
     broken, roll = journal.unended(system), journal.rolling(system)
     if broken is not None and (wait := sequence.waits_for(broken)) is not None:
@@ -362,7 +362,9 @@ def _say_plan(
     if roll is not None:
         left = hostlist.fold([*roll.batch, *roll.waiting])
         click.echo(f"would go on with rolling update {roll.id}: {left}")
-    for one in answered(lambda: ownerless.reservations(system, systems.load(system).nodes)):
+    for one in answered(
+        lambda: orphaned_reservations.reservations(system, systems.load(system).nodes)
+    ):
         click.echo(f"{one.words}\n  next: {one.next_step}")
     if update is not None and nodes is not None:
         for start in range(0, len(nodes), batch):

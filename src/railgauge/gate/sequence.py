@@ -10,7 +10,7 @@ from typing import Any
 
 from railgauge import systems
 from railgauge.errors import EXIT_SUSPECT
-from railgauge.gate import journal, ownerless, roll, run, testing
+from railgauge.gate import journal, orphaned_reservations, roll, run, testing
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say
 
@@ -87,7 +87,7 @@ def run_all(
         run.keep_waiting(broken)
     for lost in journal.lost(system):
         run.recover(system, lost, say)
-    astray = ownerless.reservations(system, systems.load(system).nodes)
+    astray = orphaned_reservations.reservations(system, systems.load(system).nodes)
     for one in astray:
         say(f"{one.words}\n  next: {one.next_step}")
     broken, rolling = journal.unended(system), journal.rolling(system)

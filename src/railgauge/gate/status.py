@@ -9,7 +9,7 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.cluster import store
 from railgauge.errors import ConfigurationError
-from railgauge.gate import journal, ownerless, update
+from railgauge.gate import journal, orphaned_reservations, update
 from railgauge.slurm import nodes as slurm_nodes
 
 _GO_ON = "if nobody runs it, railgauge gate run --act goes on with it"
@@ -125,7 +125,7 @@ def _unended(system: str, nodes: Sequence[str]) -> Iterator[str]:
         )
     for lost in journal.lost(system):
         yield f"{lost.words}\n  next: {lost.next_step}"
-    for one in ownerless.reservations(system, nodes):
+    for one in orphaned_reservations.reservations(system, nodes):
         yield f"{one.words}\n  next: {one.next_step}"
 
 

@@ -20,7 +20,7 @@ from railgauge.node import gate as node_gate
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
-from railgauge.verdict import answer, rules, standing
+from railgauge.verdict import answer, node_status, rules
 from railgauge.verdict.answer import Verdict
 
 
@@ -171,8 +171,8 @@ def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
     """
     slurm_jobs.cancel_jobs_of(broken.id)
     verdict = rules.decide(broken)
-    failed = {node: why for node in run.open_nodes if (why := standing.failed(verdict, node))}
-    guilty = standing.culprits(verdict, _nodes_of(broken))
+    failed = {node: why for node in run.open_nodes if (why := node_status.failed(verdict, node))}
+    guilty = node_status.culprits(verdict, _nodes_of(broken))
     apart = answer.failed_apart(verdict.findings, verdict.cases, guilty)
     for node, why in failed.items():
         # Nodes that only failed beside a guilty one are tested again, without it.
@@ -238,8 +238,8 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
     """Decide all nodes of the round, or first those that are at fault for sure. Partners that are
     `spared` are not accused.
     """
-    kept = {node: why for node in run.open_nodes if (why := standing.why_not(verdict, node))}
-    guilty = standing.culprits(verdict, [*run.open_nodes, *run.partners])
+    kept = {node: why for node in run.open_nodes if (why := node_status.why_not(verdict, node))}
+    guilty = node_status.culprits(verdict, [*run.open_nodes, *run.partners])
     # Nodes that only failed beside a guilty one are tested again, without it.
     apart = answer.failed_apart(verdict.findings, verdict.cases, guilty)
     again = set(kept).difference(guilty, apart) if guilty else set()
@@ -266,14 +266,14 @@ def _accuse_partners(
     for node in sorted(set(guilty) & set(run.partners)):
         run.partners.remove(node)
         if node not in spared:
-            why = standing.failed(verdict, node) or standing.why_not(verdict, node)
+            why = node_status.failed(verdict, node) or node_status.why_not(verdict, node)
             partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)
             run.bad_partners.append(node)
 
 
 def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
     """Why a node stays out, with what would confirm or clear it where it is only suspect."""
-    open_questions = standing.to_measure(verdict, node)
+    open_questions = node_status.to_measure(verdict, node)
     question = f"; not confirmed: {open_questions[0]}" if open_questions else ""
     return f"{why} ({verdict.campaign.id}){question}"
 

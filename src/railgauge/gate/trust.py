@@ -21,7 +21,7 @@ import scipy
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
 from railgauge.cluster.store import GateRules, Teeth
-from railgauge.gate import coverage, teeth
+from railgauge.gate import coverage, enforcement
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Standing
 
@@ -153,7 +153,7 @@ def propose(now: Teeth, count: Count) -> Teeth:
     if upper < MOST_FALSE:
         return "hold"
     if lower > MOST_FALSE:
-        return teeth.LEVELS[max(0, teeth.LEVELS.index(now) - 1)]
+        return enforcement.LEVELS[max(0, enforcement.LEVELS.index(now) - 1)]
     return now
 
 
@@ -162,7 +162,7 @@ def read(system: str, rules: GateRules) -> list[Trust]:
     counts_by_check = counts(_standings(system))
     trusts = []
     for check in sorted({*counts_by_check, *rules.teeth}):
-        count, now = counts_by_check.get(check, Count()), teeth.of(rules, check)
+        count, now = counts_by_check.get(check, Count()), enforcement.of(rules, check)
         trusts.append(Trust(check, now, count, *bounds(count), propose(now, count), lacking(count)))
     return trusts
 

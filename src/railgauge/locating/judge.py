@@ -204,8 +204,8 @@ class _Judge:
         )
 
     def _witnesses(self, one: _Accused) -> list[PairWitness]:
-        """Those of the rail, or of a node all that its parts have. What a part of the fabric at fault
-        may explain as well is in its group, also if that was found later.
+        """Those of the rail, or of a node all that its parts have. What a part of the fabric may
+        explain as well is in its group, also if that part was found later.
         """
         found: dict[tuple[str, str], PairWitness] = {}
         for part in one.found:

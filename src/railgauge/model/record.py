@@ -18,11 +18,11 @@ import pydantic
 
 from railgauge.atomic import write_json, write_text
 from railgauge.model.call import Call
-from railgauge.model.claim import Claim
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Ratio, Reference
+from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import Uplink
 
 #: By which a case is the same in the plan, in reports and in records: unique name, partition.

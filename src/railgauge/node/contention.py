@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 
 from railgauge.node import processes, stressor
 from railgauge.node.calls import read_sysfs, start
+from railgauge.node.network_path import NoWay, cpus_of, folded, of_device
 from railgauge.node.peer import Peer
-from railgauge.node.way import NoWay, cpus_of, folded, of_device
 
 Facts = dict[str, Any]
 

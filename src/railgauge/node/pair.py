@@ -15,9 +15,9 @@ In the tools' argv, {port} is the server's port, {server} its address; {own_addr
 
 With `contention` the tool runs on CPUs that are kept busy, or beside such (contention.py).
 
-With `least_gbits` the other direction is measured too where the first was slower (back.py); where
-the client's node sent more segments again than `most_resent` the pair is bad (rounds.py); with
-`unmeasured` the same one once more where a tool says that it could not measure (anew.py).
+With `least_gbits` the other direction is measured too where the first was slower (reverse.py);
+where the client's node sent more segments again than `most_resent` the pair is bad (rounds.py);
+with `unmeasured` the same one once more where a tool says that it could not measure (repeat.py).
 
 A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
 and says so; the check decides what that means.
@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import anew, back, contention, rdma, way
+from railgauge.node import contention, network_path, rdma, repeat, reverse
 from railgauge.node.calls import Call, exit_line, filled, search_path, wait_for_any
 from railgauge.node.peer import Peer
 from railgauge.node.watch import Watch
@@ -112,7 +112,7 @@ class Lane:
     def call(self, role: str, **values: str) -> Call:
         """Start the tool of `role`, on the CPUs near the way."""
         argv = filled(self.spec[role], {**self.values, **values})
-        return Call(f"{role}{self.number}", argv, cpus=way.cpus_of(self.facts))
+        return Call(f"{role}{self.number}", argv, cpus=network_path.cpus_of(self.facts))
 
 
 def lanes_of(spec: Spec) -> list[Lane]:
@@ -166,10 +166,10 @@ def measured(spec: Spec, lanes: list[Lane], role: str, peer: Peer) -> Iterator[N
     peer.prepared()
     peer.wait_go()
     for lane in lanes:
-        lane.facts.update(way.state_before(lane.facts))
+        lane.facts.update(network_path.state_before(lane.facts))
     facts = lanes[0].facts
     loaded = contention.made(spec.get("contention"), role, facts, peer)
-    with watched(spec, lanes), way.made(spec.get("wan"), role, facts), loaded:
+    with watched(spec, lanes), network_path.made(spec.get("wan"), role, facts), loaded:
         yield
 
 
@@ -231,9 +231,9 @@ def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dic
     ready: list[dict[str, Any]] | None = peer.hear("ready", limit_s)
     if ready is None:
         waited = time.monotonic() - began
-        raise way.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
+        raise network_path.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
     if "round_trip_most_ms" in spec:
-        lane.facts.update(way.round_trip(ready[0]["address"], spec["round_trip_most_ms"]))
+        lane.facts.update(network_path.round_trip(ready[0]["address"], spec["round_trip_most_ms"]))
     return ready
 
 
@@ -267,7 +267,7 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
             # From the start of the first to the end of the last: what they moved took that long.
             lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
             for lane, there in zip(lanes, ready):
-                left = way.wait_until_sent(there["port"], _DRAIN_S)
+                left = network_path.wait_until_sent(there["port"], _DRAIN_S)
                 if left:
                     lane.facts["unsent_bytes"] = left
         finally:
@@ -283,7 +283,7 @@ def find_programs(spec: Spec, role: str, facts: Facts) -> None:
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         facts["missing"] = missing
-        raise way.NoWay(f"{', '.join(missing)} not found on this node")
+        raise network_path.NoWay(f"{', '.join(missing)} not found on this node")
 
 
 def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
@@ -295,18 +295,18 @@ def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
     first = lanes[0]
     try:
         for lane in lanes:
-            lane.values = way.describe(lane.spec, role, spec[f"{other}_host"], lane.facts)
+            lane.values = network_path.describe(lane.spec, role, spec[f"{other}_host"], lane.facts)
             contention.place(spec.get("contention"), role, lane.facts)
         find_programs(spec, role, first.facts)
         calls = work(spec, lanes, peer)
-    except way.NoWay as error:
+    except network_path.NoWay as error:
         note = f"not started: {error}"
         calls = [Call.never_started(f"{role}{lane.number}", note) for lane in lanes]
-    if anew.FACT in spec:
-        anew.note(spec, calls, first.facts)
+    if repeat.FACT in spec:
+        repeat.note(spec, calls, first.facts)
     lines = []
     for lane, call in zip(lanes, calls):
-        lane.facts.update(way.state_after(lane.facts))
+        lane.facts.update(network_path.state_after(lane.facts))
         line = exit_line(call, spec["tool"], spec["version"], lane.facts, _RANKS[role])
         peer.leave(call, line, lane.files)
         lines.append(line)
@@ -321,10 +321,10 @@ def measure(spec: Spec, role: str, peer: Peer, works: Mapping[str, Work]) -> Non
         return run(spec, role, peer, works[role])
 
     line = again(spec, role, peer)
-    if anew.FACT in spec:
-        line = anew.measure(spec, role, peer, line, again)
+    if repeat.FACT in spec:
+        line = repeat.measure(spec, role, peer, line, again)
     if "least_gbits" in spec:
-        back.measure(spec, role, peer, line, again)
+        reverse.measure(spec, role, peer, line, again)
 
 
 def side(spec: Spec, role: str, peer: Peer) -> None:

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import processes, rdma, way
+from railgauge.node import network_path, processes, rdma
 from railgauge.node.calls import (
     Call,
     exit_line,
@@ -194,11 +194,14 @@ def _ways(wanted: dict[str, Any], facts: dict[str, Any]) -> dict[str, list[str]]
     """
     if wanted["devices"]:
         facts["netdevs"] = netdevs = netdevs_of(wanted["devices"])
-        return {d: [m for n in names for m in way.members_of(n)] for d, names in netdevs.items()}
+        return {
+            d: [m for n in names for m in network_path.members_of(n)]
+            for d, names in netdevs.items()
+        }
     there = rdma.names_in(Path("/sys/class/net"))
     facts["socket_interfaces"] = allowed = allowed_interfaces(wanted["interfaces"], there)
     named = allowed if wanted["interfaces"] else filter(_has_cable, allowed)
-    return {name: way.members_of(name) for name in named}
+    return {name: network_path.members_of(name) for name in named}
 
 
 def _has_cable(interface: str) -> bool:
@@ -208,7 +211,7 @@ def _has_cable(interface: str) -> bool:
 
 def _link(name: str, interfaces: list[str]) -> dict[str, Any]:
     """The states of a device's ports, and how often its carrier has changed, as far as known."""
-    changes = way.carrier_changes(interfaces)
+    changes = network_path.carrier_changes(interfaces)
     return {
         "states": [rdma.port_state(name, port) for port in rdma.ports(name)],
         **({} if changes is None else {"carrier_changes": changes}),

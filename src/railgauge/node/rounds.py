@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.locating import End, Evidence, Result, plan
-from railgauge.node import anew, carried, wire
+from railgauge.node import interface_rate, repeat, wire
 from railgauge.node.raw import NO_ANSWER, Event
 from railgauge.node.sweep import Sweep
 
@@ -52,8 +52,8 @@ LATE_S = 1.0
 #: How often the file that asks for an early end is looked at.
 ENOUGH_S = 2.0
 
-#: The sides of a place, also of its second run (anew.py), by which its rate is known.
-_PARTS = tuple(run + part for run in ("", anew.PREFIX) for part in ("server", "client"))
+#: The sides of a place, also of its second run (repeat.py), by which its rate is known.
+_PARTS = tuple(run + part for run in ("", repeat.PREFIX) for part in ("server", "client"))
 #: A place that is ended then is late where it ran for so many times what good ones took, and so
 #: much more.
 SLOW, SLOW_S = 3, 10.0
@@ -108,8 +108,8 @@ class Rounds:
         #: by the number of a place: whether it is good, None where that is not known; and what went
         #: between its nodes (Gb/s), by the exit line of each role
         self._good: dict[int, bool | None] = {}
-        self._carried: dict[int, dict[str, carried.Carried]] = {}
-        #: and which run that is of: a second one (anew.py) counts for the first
+        self._carried: dict[int, dict[str, interface_rate.Carried]] = {}
+        #: and which run that is of: a second one (repeat.py) counts for the first
         self._run_of: dict[int, str] = {}
         #: by the number of a place: the segments that its client's node sent again
         self._resent: dict[int, int] = {}
@@ -242,11 +242,15 @@ class Rounds:
         first = [index for index in places if index not in self._like]
         # What failed has a rate of its own kind, or none.
         good = [index for index in places if self._good[index]]
-        rates = carried.rates({n: of for n in good if "client" in (of := self._carried.get(n, {}))})
-        bound = carried.bound([rates.get(n) for n in first], self._sweep.retests.slower)
+        rates = interface_rate.rates(
+            {n: of for n in good if "client" in (of := self._carried.get(n, {}))}
+        )
+        bound = interface_rate.bound([rates.get(n) for n in first], self._sweep.retests.slower)
         kept = {n: self._kept(n, rate) for n, rate in rates.items()}
-        of_before = carried.bound_since([kept.get(n) for n in first], self._sweep.retests.change)
-        usual = carried.most_resent([self._resent[n] for n in first if n in self._resent], 0)
+        of_before = interface_rate.bound_since(
+            [kept.get(n) for n in first], self._sweep.retests.change
+        )
+        usual = interface_rate.most_resent([self._resent[n] for n in first if n in self._resent], 0)
         judged = {}
         for index in places:
             place, rate, well = self._sweep.places[index], rates.get(index), self._good[index]
@@ -376,14 +380,14 @@ class Rounds:
         event = {"event": "side", "place": place.index, "role": role, "line": line}
         event.update(out=outputs[1], err=outputs[2], **({"files": files} if files else {}))
         self._write(event)
-        # A second run, where there is one (anew.py), comes after the first.
-        if role in ("client", f"{anew.PREFIX}client") and place.round == self._gone:
-            self._resent[place.index] = carried.resent(line)
+        # A second run, where there is one (repeat.py), comes after the first.
+        if role in ("client", f"{repeat.PREFIX}client") and place.round == self._gone:
+            self._resent[place.index] = interface_rate.resent(line)
         if role in _PARTS and place.round == self._gone:
             run, _, part = str(role).rpartition("/")
             if self._run_of.get(place.index) != run:
                 self._run_of[place.index], self._carried[place.index] = run, {}
-            if (side := carried.carried(line)) is not None:
+            if (side := interface_rate.carried(line)) is not None:
                 self._carried[place.index][part] = side
         facts = line.get("facts")
         if isinstance(facts, dict) and any(facts.get(name) for name in _NOT_STARTED):

@@ -31,11 +31,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import file_set, pair, processes, way, wdt_url
+from railgauge.node import file_set, network_path, pair, processes, wdt_url
 from railgauge.node.calls import KINDS, OUTPUT_BYTES, Call, filled, start
+from railgauge.node.network_path import NoWay
 from railgauge.node.pair import Facts, Lane, Spec, Values
 from railgauge.node.peer import Peer
-from railgauge.node.way import NoWay
 
 #: A server that is told to end has so long.
 STOP_S = 10
@@ -117,7 +117,7 @@ class Side:
         self.spec, self.role, self.lane, self.peer, self.folder = spec, role, lane, peer, folder
         self.facts = facts = lane.facts
         self.orders: dict[str, Any] = spec["transfer"]
-        self.cpus = way.cpus_of(facts)
+        self.cpus = network_path.cpus_of(facts)
         user = pwd.getpwuid(os.getuid())
         self.values = {
             **lane.values,

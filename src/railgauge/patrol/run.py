@@ -21,7 +21,7 @@ from railgauge.checks.topology import leaves_of
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
-from railgauge.gate import coverage, partners, teeth
+from railgauge.gate import coverage, enforcement, partners
 from railgauge.gate import journal as gate_journal
 from railgauge.gate.coverage import NodeSummary
 from railgauge.hooks import Say
@@ -41,7 +41,7 @@ from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 from railgauge.verdict.answer import Verdict
-from railgauge.verdict.standing import standings
+from railgauge.verdict.node_status import standings
 
 #: How long a session that is to end may go on, to read what its job measured. Nobody waits for it.
 _READ_S = 12.0
@@ -392,10 +392,10 @@ def _ways_measured(patrol: Patrol, verdict: Verdict) -> list[Way]:
 
 def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_only: bool) -> int:
     """Judge the nodes by what was measured; return the exit code."""
-    alarms = teeth.alarms(patrol.system, verdict, rules)
+    alarms = enforcement.alarms(patrol.system, verdict, rules)
     if record_only:
         alarms = [dataclasses.replace(alarm, teeth="record") for alarm in alarms]
-    for alarm, words in teeth.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):
+    for alarm, words in enforcement.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):
         patrol.found[alarm.node] = words
         say(f"{alarm.node}: {words}")
         if alarm.teeth != "record":
@@ -415,7 +415,7 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
             undecided += 1
             say(f"{node}: neither accepted nor accused: {known.why}")
     if not record_only:
-        for line in teeth.clear(patrol.system, good, patrol.started):
+        for line in enforcement.clear(patrol.system, good, patrol.started):
             say(line)
     if alarms:
         return EXIT_REJECT

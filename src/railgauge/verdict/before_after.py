@@ -3,7 +3,7 @@
 A side is a frame with a row for each measurement and the columns `place`, `condition`, `of_class`,
 `family` (a check), `partition`, `run`, `value`, `less` (less is better), `unit`, `decides` (an
 unknown result here makes the whole inconclusive), `margin` (the smallest change that matters, a
-share; the same within a class) and `nodes` (separated by commas). `verdict/contrast.py` has the
+share; the same within a class) and `nodes` (separated by commas). `verdict/link_changes.py` has the
 statistics.
 """
 
@@ -22,9 +22,9 @@ import polars as pl
 from railgauge import textfile
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
-from railgauge.verdict import contrast, power
-from railgauge.verdict.contrast import WORDS, Contrast, Samples, Word
+from railgauge.verdict import link_changes, power
 from railgauge.verdict.csvfile import separator
+from railgauge.verdict.link_changes import WORDS, Contrast, Samples, Word
 from railgauge.verdict.statistics import Ints, numbered
 
 #: Metrics that are steady enough to decide. Where a start's time, or the worst of a thousand
@@ -52,7 +52,9 @@ _EXIT_CODES: dict[Word, int] = {
 
 
 def of_tables(
-    tables: Sequence[pl.DataFrame], margins: Mapping[str, float], margin: float = contrast.MARGIN
+    tables: Sequence[pl.DataFrame],
+    margins: Mapping[str, float],
+    margin: float = link_changes.MARGIN,
 ) -> pl.DataFrame:
     """The side of campaigns: the numbers that their checks gate by and vouch for. `margins` are by
     partition; `margin` is that of all other partitions.
@@ -317,7 +319,7 @@ def overall(words: Sequence[Word]) -> Word:
 def compare(
     before: pl.DataFrame,
     after: pl.DataFrame,
-    level: float = contrast.FALSE_DISCOVERIES,
+    level: float = link_changes.FALSE_DISCOVERIES,
     dependent: bool = False,
 ) -> Comparison:
     """The comparison of both sides; RailgaugeError where they have no place in common."""
@@ -330,7 +332,7 @@ def compare(
             "neither side has a number that could be compared",
             next_step="railgauge verdict CAMPAIGN says what came of each",
         )
-    result = contrast.contrast(samples, links["margin"].to_numpy(), level, dependent)
+    result = link_changes.contrast(samples, links["margin"].to_numpy(), level, dependent)
     if not result.compared.any():
         raise RailgaugeError(
             f"no place was measured under one condition on both sides: before "
@@ -445,7 +447,7 @@ def _classes(
         )
 
 
-def _shift(name: str, shift: contrast.Shift) -> dict[str, Any]:
+def _shift(name: str, shift: link_changes.Shift) -> dict[str, Any]:
     interval = np.expm1(shift.interval())
     return {
         "class": name,

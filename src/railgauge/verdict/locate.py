@@ -14,7 +14,7 @@ from railgauge import hostlist, locating
 from railgauge.locating import Located, Result, Routes, Suspect
 from railgauge.locating.suspects import CERTAIN, Fewest, Measure, Witness
 from railgauge.names import natural
-from railgauge.verdict import own
+from railgauge.verdict import direct_evidence
 from railgauge.verdict.compare import Case, passed_nodes
 from railgauge.verdict.location import campaign
 from railgauge.verdict.location.campaign import Family, Leaves
@@ -152,12 +152,14 @@ def _by_themselves(cases: Sequence[Case], leaves: Leaves) -> list[Suspect]:
             kind="rail",
             name=f"{rail.node}:{rail.rail}",
         )
-        for rail in own.lost_rails(cases)
+        for rail in direct_evidence.lost_rails(cases)
     ]
-    silent = own.silent(cases)
+    silent = direct_evidence.silent(cases)
     silent_leaves = _silent_leaves(cases, leaves, silent)
     explained = {(node, silent[node]) for leaf in silent_leaves for node in leaf.nodes}
-    nodes = [by_itself(*each) for each in own.named(cases).items() if each not in explained]
+    nodes = [
+        by_itself(*each) for each in direct_evidence.named(cases).items() if each not in explained
+    ]
     return [*silent_leaves, *nodes, *lost]
 
 
@@ -194,7 +196,7 @@ def _alone(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
         by_itself(failing.node, f"failed alone {failing.times} times", (failing.check,))
         if failing.times >= _CONFIRMING_TIMES
         else seen_once(failing.node, "failed where it was measured alone", failing.check)
-        for failing in own.alone(cases, _nodes(known))
+        for failing in direct_evidence.alone(cases, _nodes(known))
     ]
 
 
@@ -223,13 +225,13 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> li
             cut.why,
             (cut.check,),
         )
-        for cut in own.cuts(cases, _nodes(known))
+        for cut in direct_evidence.cuts(cases, _nodes(known))
         if not explained(cut.nodes)
     ]
 
 
 def _to_judge(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Case]:
-    return own.unexplained(cases, _nodes(known))
+    return direct_evidence.unexplained(cases, _nodes(known))
 
 
 def _nodes(suspects: Iterable[Suspect]) -> set[str]:

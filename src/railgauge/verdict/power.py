@@ -28,7 +28,7 @@ from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.model.record import Row
 from railgauge.verdict import outliers
 from railgauge.verdict.compare import Case
-from railgauge.verdict.contrast import (
+from railgauge.verdict.link_changes import (
     FALSE_DISCOVERIES,
     LEAST_FOR_NULL,
     LEAST_LINKS,

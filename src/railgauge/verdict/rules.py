@@ -485,9 +485,9 @@ def _decide(campaign: Campaign) -> Verdict:
     comparison: tuple[list[Finding], list[Notice]] = ([], [])
     if campaign.compared_with and campaign.state == "finished":
         # It needs polars, which other verdicts can do without.
-        from railgauge.verdict import earlier
+        from railgauge.verdict import regressions
 
-        comparison = earlier.against(campaign, cases, systems.least_changes(campaign.system))
+        comparison = regressions.against(campaign, cases, systems.least_changes(campaign.system))
         findings += comparison[0]
     state = _state_findings(campaign, cases)
     findings = with_next_command(campaign, cases, findings, ended=not state)

@@ -18,7 +18,7 @@ import scipy
 
 from railgauge.campaign.folder import Campaign
 from railgauge.verdict import before_after
-from railgauge.verdict.contrast import FALSE_DISCOVERIES, LEAST_LINKS
+from railgauge.verdict.link_changes import FALSE_DISCOVERIES, LEAST_LINKS
 from railgauge.verdict.statistics import Floats, benjamini_hochberg
 
 #: Of fewer campaigns the normal approximation of Kendall's S is none.

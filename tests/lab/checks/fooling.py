@@ -12,7 +12,6 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
 from railgauge.checks.application import ApplicationCheck
-from railgauge.checks.beside import MpiBesideCheck
 from railgauge.checks.cases import (
     ApplicationCase,
     PairCase,
@@ -21,6 +20,7 @@ from railgauge.checks.cases import (
     SweepCase,
 )
 from railgauge.checks.contention import InState
+from railgauge.checks.mpi_under_load import MpiBesideCheck
 from railgauge.checks.pair import PairCheck
 from railgauge.checks.ranks import RanksCheck, WholePartitions
 from railgauge.model.limits import Limit

@@ -32,7 +32,7 @@ from railgauge.node.sweep import Sweep
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 
 _SCRIPT = "rfm_job.sh"
-_ORDERS = ("ranks.json", "beside.json")
+_ORDERS = ("ranks.json", "mpi_under_load.json")
 _SWEEP = "sweep.json"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from railgauge.checks.links import lost
-from railgauge.verdict.standing import _carriers
+from railgauge.verdict.node_status import _carriers
 from tests.unit.verdict.test_lost_rails import case
 
 

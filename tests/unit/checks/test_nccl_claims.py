@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.checks.claims import contradictions
+from railgauge.checks.byte_accounting import contradictions
 from railgauge.checks.nccl import NcclCheck
 from railgauge.model.failure import NOT_MEASURED
 from railgauge.model.measurement import Measurement

@@ -20,11 +20,11 @@ from railgauge.checks.protections import (
     job_completed,
 )
 from railgauge.model.call import Call
-from railgauge.model.claim import Claim
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Provenance, Reference
+from railgauge.model.reported_traffic import Claim
 from railgauge.slurm import ends
 from railgauge.systems import Budget
 from railgauge.tools import Completeness, Reading

@@ -13,7 +13,7 @@ import pytest
 from railgauge.checks.launches import LaunchCheck
 from railgauge.checks.sweep import SweepCheck
 from railgauge.model import references
-from railgauge.node import back, raw
+from railgauge.node import raw, reverse
 from railgauge.tools import iperf2
 from tests.unit.checks import jobs, nccl_left
 
@@ -94,7 +94,7 @@ def leave_sweep(check: Any) -> None:
         roles = sides[place.place] = {}
         for name, node in (("server", place.nodes[0]), ("client", place.nodes[-1])):
             text = (IPERF2 / f"p4-{name}.txt").read_text()
-            for role in (f"{f}{name}{n}" for f in ("", back.PREFIX) for n in ("", *NICS)):
+            for role in (f"{f}{name}{n}" for f in ("", reverse.PREFIX) for n in ("", *NICS)):
                 roles[role] = jobs.side(jobs.exit_line(tool, role, node), text)
         line = jobs.exit_line(tool, "rank0", place.nodes[0])
         roles["rank0"] = jobs.side(line, "x\n", files=files)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.node import contention, stressor, way
+from railgauge.node import contention, network_path, stressor
 from tests.unit.node.sweeping import (
     CONNECT,
     HANGS,
@@ -165,7 +165,7 @@ def test_a_tool_does_not_run_beside_stressors_that_do_not(
 
 def test_without_another_cpu_nothing_runs_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    with pytest.raises(way.NoWay, match="no CPU beside 3"):
+    with pytest.raises(network_path.NoWay, match="no CPU beside 3"):
         contention.place(order("beside")["contention"], "client", {"device": "lo"})
 
 
@@ -175,7 +175,7 @@ def test_without_a_cpu_far_from_the_nic_nothing_is_far(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3})
     facts: dict[str, Any] = {"device": "lo", "cpus": near}
-    with pytest.raises(way.NoWay, match="near"):
+    with pytest.raises(network_path.NoWay, match="near"):
         contention.place(order("far")["contention"], "client", facts)
     assert facts["one_numa_node"] and "near" in facts["no_state"]
 
@@ -198,7 +198,7 @@ def test_a_virtual_machine_without_the_cpus_that_are_said_to_be_near_measures_no
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     on = {"client": {"host": "epyc", "cpus": "8-11", "near": "12-27"}}
-    with pytest.raises(way.NoWay, match="is of 12-27"):
+    with pytest.raises(network_path.NoWay, match="is of 12-27"):
         contention.place(order("idle", on=on)["contention"], "client", {"device": "lo"})
 
 
@@ -423,4 +423,4 @@ def test_cpus_that_are_not_there_are_refused(orders: dict[str, Any]) -> None:
 
 @given(st.sets(st.integers(0, 4096), max_size=40))
 def test_cpus_are_read_as_they_are_written(cpus: set[int]) -> None:
-    assert stressor.cpus_in(way.folded(frozenset(cpus))) == sorted(cpus)
+    assert stressor.cpus_in(network_path.folded(frozenset(cpus))) == sorted(cpus)

@@ -16,7 +16,7 @@ from railgauge.gate import coverage
 from railgauge.gate.coverage import last_accepts
 from railgauge.model.record import write_standings
 from railgauge.report.page import history
-from railgauge.verdict.standing import standings
+from railgauge.verdict.node_status import standings
 from tests import pages
 from tests.unit.report.test_page import Elements, numbers_in
 from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded

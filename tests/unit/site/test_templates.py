@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge import paths, systems
-from railgauge.checks import floors
+from railgauge.checks import minimum_bounds
 from railgauge.cli.system import system as commands
 from railgauge.cluster.store import rules
 from railgauge.errors import EnvironmentProblem, RailgaugeError
@@ -291,9 +291,9 @@ def measured(metric: str) -> Measurement:
 def test_floors_are_shares_of_what_the_link_carries() -> None:
     made("tcp", BATCH)
     extras = systems.load("mine").partition("batch").extras
-    found = floors.of_link(measured("bandwidth"), extras, "mine", 3)
-    stream = floors.of_link(measured("stream_bandwidth_min"), extras, "mine", 3)
-    again = floors.of_link(measured("retransmits"), extras, "mine", 3)
+    found = minimum_bounds.of_link(measured("bandwidth"), extras, "mine", 3)
+    stream = minimum_bounds.of_link(measured("stream_bandwidth_min"), extras, "mine", 3)
+    again = minimum_bounds.of_link(measured("retransmits"), extras, "mine", 3)
     assert found is not None and stream is not None and again is not None
     # Of 25 Gb/s (9000 - 52)/(9000 + 38) are payload.
     assert found.lowest == pytest.approx(24.75 / 2, rel=1e-3)
@@ -307,7 +307,7 @@ def test_floors_are_shares_of_what_the_link_carries() -> None:
 def test_of_a_fast_link_no_more_is_asked_than_untuned_hosts_reach() -> None:
     made("tcp", dataclasses.replace(BATCH, values={"mtu_bytes": 9000, "link_gbits": 400}))
     extras = systems.load("mine").partition("batch").extras
-    found = floors.of_link(measured("bandwidth"), extras, "mine", 3)
+    found = minimum_bounds.of_link(measured("bandwidth"), extras, "mine", 3)
     assert found is not None and found.lowest == pytest.approx(20)
 
 
@@ -315,7 +315,7 @@ def test_of_a_fast_link_no_more_is_asked_than_untuned_hosts_reach() -> None:
 def test_no_floor_where_the_description_does_not_say(field: str) -> None:
     made("tcp", BATCH)
     extras = systems.load("mine").partition("batch").extras.model_copy(update={field: None})
-    assert floors.of_link(measured("bandwidth"), extras, "mine", 3) is None
+    assert minimum_bounds.of_link(measured("bandwidth"), extras, "mine", 3) is None
 
 
 def test_required_check_whose_link_is_open_needs_a_baseline() -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from railgauge.cli import cli
 from railgauge.model.failure import Failure
 from railgauge.report import text
-from railgauge.verdict import standing
+from railgauge.verdict import node_status
 from railgauge.verdict.rules import decide
 from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded, kinds, recorded
 
@@ -63,7 +63,7 @@ def test_floors_alone_accept_provisionally_and_return_no_node(recorded: Recorded
     verdict = judged_by(recorded, "floor").decide()
     last = text.plain(verdict).splitlines()[-1]
     assert last.startswith("PROVISIONAL ACCEPT ") and "1 by floors" in last
-    assert "by floors" in standing.why_not(verdict, "n1")
+    assert "by floors" in node_status.why_not(verdict, "n1")
 
 
 def test_a_system_may_take_floors_for_enough_and_says_so(recorded: Recorded) -> None:
@@ -71,7 +71,7 @@ def test_a_system_may_take_floors_for_enough_and_says_so(recorded: Recorded) -> 
     for record in filter(None, recorded.results.values()):
         record["floors_suffice"] = "a lab"
     verdict = recorded.decide()
-    assert verdict.decision == "accept" and standing.why_not(verdict, "n1") == ""
+    assert verdict.decision == "accept" and node_status.why_not(verdict, "n1") == ""
     assert "1 condition by floors, as lab allows" in text.plain(verdict).splitlines()[-1]
 
 
@@ -218,7 +218,7 @@ def test_nothing_else_becomes_one_by_asking(recorded: Recorded, damage: str) -> 
 
 
 def test_a_gate_returns_no_node_on_a_provisional_accept(recorded: Recorded) -> None:
-    from railgauge.verdict.standing import why_not
+    from railgauge.verdict.node_status import why_not
 
     verdict = without_references(recorded).decide()
     assert all("no baseline" in why_not(verdict, node) for node in recorded.nodes)

@@ -16,7 +16,7 @@ from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.verdict import power
 from railgauge.verdict.compare import Case
-from railgauge.verdict.contrast import FALSE_DISCOVERIES, WORSE, Samples, contrast
+from railgauge.verdict.link_changes import FALSE_DISCOVERIES, WORSE, Samples, contrast
 from railgauge.verdict.outliers import outliers
 from railgauge.verdict.statistics import Floats
 

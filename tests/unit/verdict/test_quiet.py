@@ -10,7 +10,7 @@ import pytest
 
 from railgauge.locating.load import quiet_needed
 from railgauge.model.failure import Failure
-from railgauge.verdict import standing, table
+from railgauge.verdict import node_status, table
 from railgauge.verdict.compare import read
 from railgauge.verdict.location.campaign import families
 from tests.unit.verdict.test_rules import (
@@ -135,7 +135,7 @@ def test_they_clear_no_check(at_fault: Recorded) -> None:
     for partner in ("n1", "n3") * quiet_needed(2):
         alone(at_fault, "n2", partner)
     assert named(at_fault) == [("load", "n2", False)]
-    assert not any(one.cleared for one in standing.standings(at_fault.decide()).values())
+    assert not any(one.cleared for one in node_status.standings(at_fault.decide()).values())
 
 
 def test_their_numbers_are_compared_with_no_other_campaign(at_fault: Recorded) -> None:
@@ -155,7 +155,7 @@ def test_they_need_no_reference(at_fault: Recorded) -> None:
 def test_who_were_measured_beside_the_fault_are_accepted(at_fault: Recorded) -> None:
     alone(at_fault, "n7", "n8")
     results(at_fault)[-1]["rows"][0]["reference"] = None
-    judged = standing.standings(at_fault.decide())["n7"].outcome
+    judged = node_status.standings(at_fault.decide())["n7"].outcome
     assert judged == "accepted"
 
 
@@ -164,5 +164,5 @@ def test_a_published_share_that_judges_it_makes_nobody_provisional(at_fault: Rec
     for pair in (("n2", "n1"), ("n7", "n8")):
         alone(at_fault, *pair)
         results(at_fault)[-1]["rows"][0]["reference"]["kind"] = "share"
-    judged = standing.standings(at_fault.decide())
+    judged = node_status.standings(at_fault.decide())
     assert {judged[name].outcome for name in ("n7", "n8")} == {"accepted"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from railgauge.verdict.compare import Case
+from railgauge.verdict.node_status import culprits, why_not
 from railgauge.verdict.restarts import restarts
-from railgauge.verdict.standing import culprits, why_not
 from tests.unit.verdict.test_rules import Recorded, recorded
 
 __all__ = ["recorded"]

@@ -13,7 +13,7 @@ from railgauge.model.failure import UNREACHED, Failure
 from railgauge.report import located, text
 from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.verdict import locate as verdict_locate
-from railgauge.verdict import rules, standing
+from railgauge.verdict import node_status, rules
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
 from railgauge.verdict.locate import by_itself, locate, name_suspects
@@ -203,9 +203,9 @@ def test_a_node_that_passed_before_its_leaf_went_is_not_passing(dark: Recorded) 
 
 def test_the_gate_keeps_its_nodes_and_tests_the_others_again(dark: Recorded) -> None:
     verdict = decided(dark)
-    assert standing.culprits(verdict, ["n1", "n2", "n3", "n4"]) == {"n3", "n4"}
-    assert "does not answer Slurm" in standing.why_not(verdict, "n3")
-    assert set(standing.alarms(verdict)) == {"n3", "n4"}
+    assert node_status.culprits(verdict, ["n1", "n2", "n3", "n4"]) == {"n3", "n4"}
+    assert "does not answer Slurm" in node_status.why_not(verdict, "n3")
+    assert set(node_status.alarms(verdict)) == {"n3", "n4"}
 
 
 def test_the_verdict_says_where_to_look(dark: Recorded) -> None:

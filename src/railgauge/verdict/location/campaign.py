@@ -22,7 +22,7 @@ from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
 from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.compare import Case, Outcome
-from railgauge.verdict.own import is_of_the_suite
+from railgauge.verdict.direct_evidence import is_of_the_suite
 
 #: Partition -> node -> its leaf.
 Leaves = Mapping[str, Mapping[str, str]]

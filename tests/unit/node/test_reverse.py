@@ -8,7 +8,7 @@ import pytest
 
 from railgauge.checks.pair import directions
 from railgauge.model.measurement import Measurement
-from railgauge.node import back, peer
+from railgauge.node import peer, reverse
 from railgauge.node.peer import Peer
 from railgauge.tools import Completeness, Reading
 from tests.unit.node.sweeping import both_sides, pair_order
@@ -34,7 +34,7 @@ def line(sent_bytes: int | None, seconds: float = 3.0, exit_code: int | None = 0
 def test_the_rate_is_what_the_clients_interface_sent(
     client: dict[str, Any], rate: float | None
 ) -> None:
-    assert back.rate_gbits(client) == rate
+    assert reverse.rate_gbits(client) == rate
 
 
 @pytest.mark.parametrize(("moving_s", "rate"), [(4.9, 9.8), (2.0, 8.0), (0.0, 8.0)])
@@ -43,14 +43,14 @@ def test_the_rate_is_that_while_it_sent_if_it_mostly_did(moving_s: float, rate: 
     client = line(6_000_000_000, seconds=6.0)
     client["facts"]["counters"]["steady_gbits"] = {"net/eth0": {"rx": None, "tx": 9.8}}
     client["facts"]["counters"]["moving_s"] = {"net/eth0": {"rx": 0.0, "tx": moving_s}}
-    assert back.rate_gbits(client) == rate
+    assert reverse.rate_gbits(client) == rate
 
 
 @pytest.mark.parametrize(
     ("mtu_bytes", "share"), [(9000, 9014 / 8948), (1500, 1514 / 1448), (None, 1514 / 1448)]
 )
 def test_headers_are_no_payload(mtu_bytes: int | None, share: float) -> None:
-    assert back.on_the_wire(10.0, mtu_bytes) == pytest.approx(10.0 * share * 1.01)
+    assert reverse.on_the_wire(10.0, mtu_bytes) == pytest.approx(10.0 * share * 1.01)
 
 
 class Channel:
@@ -76,7 +76,7 @@ class Pair:
 
     def side(self, role: str, client: dict[str, Any], least_gbits: float = 5.0) -> None:
         spec = {"server_host": "n1", "client_host": "n2", "least_gbits": least_gbits}
-        back.measure(spec, role, Peer(cast(peer.Channel, self.channel)), client, self.run)
+        reverse.measure(spec, role, Peer(cast(peer.Channel, self.channel)), client, self.run)
 
     def run(self, spec: dict[str, Any], role: str, other: Peer) -> None:
         other.tell("ready")
@@ -124,7 +124,7 @@ def test_a_server_whose_client_decides_nothing_goes_on(pair: Pair) -> None:
 def test_both_directions_leave_their_exit_lines(
     monkeypatch: pytest.MonkeyPatch, gbits: float | None, roles: set[str]
 ) -> None:
-    monkeypatch.setattr(back, "rate_gbits", lambda line: gbits)
+    monkeypatch.setattr(reverse, "rate_gbits", lambda line: gbits)
     hosts = {"server_host": "127.0.0.1", "client_host": "127.0.0.2"}
     left = both_sides({**pair_order(least_gbits=5.0), **hosts})
     codes = {message["role"]: message["line"]["call"]["exit_code"] for message in left}

@@ -8,14 +8,14 @@ import pytest
 
 from railgauge import paths
 from railgauge.cluster.store import GateRules
-from railgauge.gate import teeth
+from railgauge.gate import enforcement
 from railgauge.yamlfile import load_model
 
 FILES = sorted(paths.HOME.glob("configs/*/*/gate.yaml"))
 
 
 def test_a_new_check_only_records() -> None:
-    assert teeth.of(GateRules(), "Brandnew") == "record"
+    assert enforcement.of(GateRules(), "Brandnew") == "record"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)

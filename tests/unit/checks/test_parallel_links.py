@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railgauge.checks.lanes import merged_facts
+from railgauge.checks.parallel_links import merged_facts
 
 
 def test_what_all_nics_of_a_node_say_is_said_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from railgauge.campaign.folder import Campaign
 from railgauge.model.failure import Failure
-from railgauge.verdict import earlier
+from railgauge.verdict import regressions
 from railgauge.verdict.answer import Finding
 from railgauge.verdict.rules import decide
 from tests.unit import measured
@@ -117,6 +117,6 @@ def test_the_rates_of_before_are_what_the_clients_devices_carried(root: Path) ->
     counters = {"bytes": {"eth0": {"rx": 10**6, "tx": 4 * 10**9}, "lo": {"rx": 9**12, "tx": 0}}}
     facts = {"": {"counters": counters}}
     campaign = measured.leave(root, 3, rates(1), facts=facts)
-    found = earlier.rates(campaign)[f"{measured.CHECK} %sweep=ns"]["ns"]
+    found = regressions.rates(campaign)[f"{measured.CHECK} %sweep=ns"]["ns"]
     # 4 GB in the second that the call took.
     assert found == dict.fromkeys(PLACES, pytest.approx(32.0))

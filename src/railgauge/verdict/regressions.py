@@ -18,7 +18,7 @@ from railgauge.campaign.inventories import in_campaign
 from railgauge.errors import RailgaugeError
 from railgauge.model import record
 from railgauge.model.record import Rates
-from railgauge.node import carried
+from railgauge.node import interface_rate
 from railgauge.verdict import before_after, compare, table
 from railgauge.verdict.answer import Finding
 from railgauge.verdict.before_after import Comparison
@@ -38,14 +38,14 @@ def rates(campaign: Campaign) -> Rates:
     plan = record.read_plan(campaign.folder / PLAN) or ()
     case_names = {planned.unique_name: planned.case for planned in plan}
     # Of one kind, as the conductor compares them: under one condition, on one kind of way.
-    of_run: dict[tuple[object, ...], dict[str, dict[str, carried.Carried]]] = {}
+    of_run: dict[tuple[object, ...], dict[str, dict[str, interface_rate.Carried]]] = {}
     for case in compare.read(campaign):
         if case.like or not case.place:
             continue
         sides = {}
         for call in case.calls:
             line = {"call": {"seconds": call.seconds}, "facts": case.facts.get(call.host, {})}
-            side = carried.carried(line) if call.exit_code == 0 else None
+            side = interface_rate.carried(line) if call.exit_code == 0 else None
             if side is not None and side.mean_gbits and call.role in ("server", "client"):
                 sides[call.role] = side
         if "client" in sides:
@@ -56,7 +56,7 @@ def rates(campaign: Campaign) -> Rates:
     by_place: dict[tuple[str, str, str], list[float]] = {}
     for kind, places in of_run.items():
         name, partition = str(kind[0]), str(kind[1])
-        for place, rate in carried.rates(places).items():
+        for place, rate in interface_rate.rates(places).items():
             by_place.setdefault((name, partition, place), []).append(rate)
     by_case: Rates = {}
     for (name, partition, place), runs in by_place.items():

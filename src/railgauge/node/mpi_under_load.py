@@ -1,7 +1,7 @@
 """Time an MPI program on two nodes, alone and while a client/server tool runs between them.
 
-    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.beside beside.json alone
-    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.beside beside.json beside
+    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.mpi_under_load orders.json alone
+    srun --ntasks=2 --ntasks-per-node=1 python3 -m railgauge.node.mpi_under_load orders.json beside
 
 Two steps of one job, as every step can start one MPI world. Exit lines: `alone<rank>` and
 `beside<rank>` of the MPI program, `server` and `client` of the tool. Where the program is not on a
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import pair, processes, ranks, way
+from railgauge.node import network_path, pair, processes, ranks
 from railgauge.node.calls import (
     Call,
     exit_line,
@@ -138,8 +138,8 @@ def alone(spec: Spec, role: str, rank: int) -> bool:
     after it the way to the other node is known.
     """
     lane = pair.lanes_of(spec)[0]
-    with contextlib.suppress(way.NoWay):
-        way.describe(spec, role, _peer(spec, role), lane.facts)
+    with contextlib.suppress(network_path.NoWay):
+        network_path.describe(spec, role, _peer(spec, role), lane.facts)
     program = mpi(spec, "alone", rank, lane.facts)
     leave(spec, program, rank, lane.facts)
     return program.exit_code == 0
@@ -155,13 +155,13 @@ def beside(spec: Spec, role: str, rank: int) -> bool:
     work = serve if role == "server" else connect
     lane = pair.lanes_of(spec)[0]
     try:
-        lane.values = way.describe(spec, role, peer, lane.facts)
+        lane.values = network_path.describe(spec, role, peer, lane.facts)
         with pair.watched(spec, [lane]):
             transfer, program = work(spec, lane, rank)
-    except way.NoWay as error:
+    except network_path.NoWay as error:
         transfer = Call.never_started(role, f"not started: {error}")
         program = Call.never_started(f"beside{rank}", transfer.note)
-    lane.facts.update(way.state_after(lane.facts))
+    lane.facts.update(network_path.state_after(lane.facts))
     leave_files(transfer, exit_line(transfer, spec["tool"], spec["version"], lane.facts, rank))
     leave(spec, program, rank, {})
     return transfer.exit_code == 0 and program.exit_code == 0
@@ -175,7 +175,7 @@ def main() -> int:
     roles = [role for role in ("server", "client") if name == spec[f"{role}_host"]]
     if not roles:
         expected = f"{spec['server_host']} or {spec['client_host']}"
-        print(f"beside.py: this is {name}, expected {expected}", file=sys.stderr)
+        print(f"mpi_under_load.py: this is {name}, expected {expected}", file=sys.stderr)
         return 2
     # The launcher's own number of this task.
     rank = int(os.environ.get(spec.get("rank_variable", "SLURM_PROCID"), roles[0] == "client"))

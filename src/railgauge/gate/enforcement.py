@@ -15,7 +15,7 @@ from railgauge.cluster.store import GateRules, Teeth
 from railgauge.errors import EnvironmentProblem
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.verdict import standing
+from railgauge.verdict import node_status
 from railgauge.verdict.answer import Verdict
 
 #: A link that went and came back is over, and no retest with others shows it: the first one holds
@@ -48,13 +48,13 @@ def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
     earlier alarm.
     """
     alarms = []
-    for node, by_check in standing.alarms(verdict).items():
+    for node, by_check in node_status.alarms(verdict).items():
         sharp = max((of(rules, check) for check in by_check), key=LEVELS.index)
-        accusing = standing.accusations(verdict, node)
+        accusing = node_status.accusations(verdict, node)
         first = next(one for one in accusing if of(rules, one.check) == sharp)
         rails = [s.name for s in verdict.suspects if s.kind == "rail" and node in s.failing_nodes]
         part = f"rail {' '.join(rails)}: " if rails else ""
-        why = f"{part}{standing.words(first, node)} ({verdict.campaign.id})"
+        why = f"{part}{node_status.words(first, node)} ({verdict.campaign.id})"
         once = not any(by_check.values()) and store.suspected(system, node) is None
         if sharp == "hold" and once and {one.kind for one in accusing} <= _OVER:
             sharp = "comment"

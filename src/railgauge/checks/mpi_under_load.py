@@ -152,7 +152,7 @@ class MpiBesideCheck(OfPair, StrictCheck):
         hosts = {"server_host": self.server_node, "client_host": self.client_node}
         names = slurm_nodes.names_of(self.pinned_nodes)
         spec = {"tool": str(self.tool.TOOL), "names": names, **hosts, **self.order()}
-        self.run_on_nodes("beside", spec)
+        self.run_on_nodes("mpi_under_load", spec)
         self.job.launcher.options += list(self.partition_data.extras.launch_options)
         launch = self.job.launcher.run_command(self.job)
         words = " ".join([self.executable, *self.executable_opts])

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from railgauge.model.claim import Claim, Counted
+from railgauge.model.reported_traffic import Claim, Counted
 from railgauge.node.rates import PERIOD_S, WINDOW_S
 
 #: The tolerance for rounding, and for the clocks of tool and counter.

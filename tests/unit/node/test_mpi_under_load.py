@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from railgauge import paths
-from railgauge.checks.beside import ended_early, stood_still
-from railgauge.node import beside
+from railgauge.checks.mpi_under_load import ended_early, stood_still
+from railgauge.node import mpi_under_load
 
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
 
@@ -76,7 +76,7 @@ class Scenario:
         (folder / "beside.json").write_text(json.dumps(spec))
         return [
             subprocess.Popen(
-                [sys.executable, "-m", "railgauge.node.beside", "beside.json", self.phase],
+                [sys.executable, "-m", "railgauge.node.mpi_under_load", "beside.json", self.phase],
                 cwd=folder,
                 env={
                     "PATH": os.environ["PATH"],
@@ -140,7 +140,7 @@ def test_a_transfer_that_outlasts_the_program_says_so(ran: Ran, role: str) -> No
 
 def test_the_program_starts_when_the_transfer_flows(ran: Ran) -> None:
     assert (ran["good"].folder / "flowing.json").exists()
-    assert beside.FLOWING_BYTES <= 2**20
+    assert mpi_under_load.FLOWING_BYTES <= 2**20
 
 
 @pytest.mark.parametrize("role", ["server", "client"])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from railgauge.checks.claims import contradictions
+from railgauge.checks.byte_accounting import contradictions
 from railgauge.model import limits
-from railgauge.model.claim import Claim
+from railgauge.model.reported_traffic import Claim
 from railgauge.node.rates import Peak, Reading
 
 GB = 10**9

@@ -14,12 +14,12 @@ from railgauge.checks import plan
 from railgauge.checks.cases import RailUsageCase
 from railgauge.checks.observation import Judged
 from railgauge.checks.schedule import rounds
-from railgauge.checks.usages import RailUsages, operation_of
+from railgauge.checks.verbs_modes import RailUsages, operation_of
 from railgauge.model import references
 from railgauge.model.failure import ENVIRONMENT
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
-from railgauge.node import anew
+from railgauge.node import repeat
 from railgauge.tools import Moved, perftest
 from tests.unit.checks import jobs
 from tests.unit.checks.test_rdma_links import Describe, describe, partition, rails  # noqa: F401
@@ -128,14 +128,14 @@ def left_by(check: Any, *runs: str, code: int = 0, words: str = "", **changes: A
     """
     (place,) = (one for one in check.places if one.usage == "duration")
     sides = {}
-    for prefix, name in zip(("", anew.PREFIX), runs, strict=False):
+    for prefix, name in zip(("", repeat.PREFIX), runs, strict=False):
         for role, node in (("server", "n5"), ("client", "n6")):
             output = (RECORDED / f"{name}-{role}.txt").read_text(encoding="utf-8")
             out = [line for line in output.splitlines(True) if not line.startswith("STDERR: ")]
             err = output.replace("".join(out), "").replace("STDERR: ", "")
             facts = {} if prefix else dict(changes)
             if "Correlation" in err:
-                facts[anew.FACT] = err.strip()
+                facts[repeat.FACT] = err.strip()
             line = jobs.exit_line("perftest", f"{prefix}{role}", node, role == "client", **facts)
             if role == "client" and not prefix:
                 line["call"]["exit_code"], err = code, err + words

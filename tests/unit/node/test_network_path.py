@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from railgauge.node import processes, rdma, way
+from railgauge.node import network_path, processes, rdma
 from railgauge.node.calls import address_of
+from railgauge.node.network_path import NoWay, emulation, made, round_trip
 from railgauge.node.rdma import Gid, Unknown
-from railgauge.node.way import NoWay, emulation, made, round_trip
 
 
 class Programs:
@@ -170,10 +170,10 @@ def test_echoes_that_all_came_late_are_sent_again_up_to_a_limit(programs: Progra
 
 def test_the_shortest_of_all_pings_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter({"rtt_ms": rtt, "rtt_echoes_ms": [rtt]} for rtt in (62.3, 80.0, 58.0, 40.0))
-    monkeypatch.setattr(way, "_pinged", lambda _: next(answers))
+    monkeypatch.setattr(network_path, "_pinged", lambda _: next(answers))
     assert round_trip("10.77.0.15", 59)["rtt_ms"] == 58.0
     monkeypatch.setattr(
-        way, "_pinged", lambda _: next(answers, {"rtt_unknown": "ping got no answer"})
+        network_path, "_pinged", lambda _: next(answers, {"rtt_unknown": "ping got no answer"})
     )
     assert round_trip("10.77.0.15", 30)["rtt_ms"] == 40.0
 
@@ -407,7 +407,7 @@ def rails(monkeypatch: pytest.MonkeyPatch, tc: Programs) -> Rails:
 
 def described(spec: dict[str, Any], role: str = "client") -> tuple[dict[str, str], dict[str, Any]]:
     facts: dict[str, Any] = {}
-    values = way.describe(spec, role, "127.0.0.1", facts)
+    values = network_path.describe(spec, role, "127.0.0.1", facts)
     return values, facts
 
 
@@ -471,7 +471,7 @@ def test_a_device_that_vanished_is_missed_by_its_name(
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
     facts: dict[str, Any] = {}
     with pytest.raises(NoWay, match=r"no mlx5_1, rail 1, among .* \(mlx5_0, mlx5_2\)"):
-        way.describe(orders(client=1, **THREE), "client", "127.0.0.1", facts)
+        network_path.describe(orders(client=1, **THREE), "client", "127.0.0.1", facts)
     assert facts["rail_missing"].startswith("no mlx5_1, rail 1,")
 
 
@@ -544,7 +544,7 @@ class Sysfs:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.files: dict[str, str] = {}
-        monkeypatch.setattr(way, "read_sysfs", self.files.get)
+        monkeypatch.setattr(network_path, "read_sysfs", self.files.get)
 
 
 @pytest.fixture
@@ -555,19 +555,21 @@ def sysfs(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 def test_carrier_changes_during_the_test_are_counted(sysfs: dict[str, str]) -> None:
     sysfs["/sys/class/net/eth1/carrier_changes"] = "7"
     facts = {"device": "mlx5_0", "port": 1, "netdev": "eth1", "carrier_changes_before": 5}
-    assert way.state_after(facts)["after"]["carrier_changes"] == 2
+    assert network_path.state_after(facts)["after"]["carrier_changes"] == 2
 
 
 @pytest.mark.parametrize("before", [None, 5])
 def test_unknown_carrier_changes_are_left_out(sysfs: dict[str, str], before: int | None) -> None:
-    assert way.state_after({"device": "eth1", "carrier_changes_before": before}) == {"after": {}}
+    assert network_path.state_after({"device": "eth1", "carrier_changes_before": before}) == {
+        "after": {}
+    }
 
 
 def test_links_of_a_bond_that_are_down_are_named(sysfs: dict[str, str]) -> None:
     sysfs["/sys/class/net/bond0/bonding/slaves"] = "eth3 eth4"
     sysfs["/sys/class/net/eth3/operstate"] = "up"
     sysfs["/sys/class/net/eth4/operstate"] = "down"
-    assert way.state_after({"device": "bond0"}) == {"after": {"links_down": ["eth4"]}}
+    assert network_path.state_after({"device": "bond0"}) == {"after": {"links_down": ["eth4"]}}
 
 
 @pytest.mark.parametrize(
@@ -578,11 +580,11 @@ def test_state_of_the_port_is_told_also_where_it_is_gone(
     sysfs: dict[str, str], monkeypatch: pytest.MonkeyPatch, said: str | None, state: str
 ) -> None:
     monkeypatch.setattr(rdma, "port_state", lambda device, port: said)
-    assert way.state_after({"device": "mlx5_0", "port": 1})["after"]["state"] == state
+    assert network_path.state_after({"device": "mlx5_0", "port": 1})["after"]["state"] == state
 
 
 def test_nothing_is_known_of_a_way_that_was_not_found(sysfs: dict[str, str]) -> None:
-    assert way.state_after({}) == {"after": {}}
+    assert network_path.state_after({}) == {"after": {}}
 
 
 # ---- what no job can change ----
@@ -605,20 +607,22 @@ RX Buf Len:\t\tn/a
 
 
 def test_ring_buffers_are_those_that_are_set() -> None:
-    assert way.ring_sizes(RINGS) == {"ring_rx": 256, "ring_tx": 512}
+    assert network_path.ring_sizes(RINGS) == {"ring_rx": 256, "ring_tx": 512}
 
 
 def test_an_interface_without_ring_buffers_states_none() -> None:
-    assert way.ring_sizes("netlink error: Operation not supported\n") == {}
+    assert network_path.ring_sizes("netlink error: Operation not supported\n") == {}
 
 
 def test_an_interface_that_is_down_is_no_way(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs.put("ip", json.dumps([{"addr_info": [{"local": "10.0.0.1"}]}]))
-    monkeypatch.setattr(way, "read_sysfs", lambda path: "down" if "operstate" in path else None)
+    monkeypatch.setattr(
+        network_path, "read_sysfs", lambda path: "down" if "operstate" in path else None
+    )
     with pytest.raises(NoWay, match="eth1 is down"):
-        way.describe({"interface": "eth1"}, "client", "127.0.0.1", {})
+        network_path.describe({"interface": "eth1"}, "client", "127.0.0.1", {})
 
 
 # ---- names of the other node ----
@@ -663,7 +667,7 @@ def test_a_node_that_no_name_leads_to_is_no_way_and_told(
     monkeypatch.setattr("socket.gethostbyname", known({}))
     facts: dict[str, Any] = {}
     with pytest.raises(NoWay, match="no name of n2 leads to it"):
-        way.describe({"names": {"n2": ["n2-ib"]}}, "client", "n2", facts)
+        network_path.describe({"names": {"n2": ["n2-ib"]}}, "client", "n2", facts)
     assert set(facts["unresolved"]) == {"n2"}
 
 
@@ -674,7 +678,7 @@ def test_a_named_interface_needs_no_name_of_the_other_node(
     programs.put("ip", json.dumps([{"addr_info": [{"local": "10.0.0.1"}]}]))
     programs.put("tc")
     facts: dict[str, Any] = {}
-    way.describe({"interface": "lo"}, "client", "n2", facts)
+    network_path.describe({"interface": "lo"}, "client", "n2", facts)
     assert facts["address"] == "10.0.0.1"
     assert "unresolved" not in facts
 
@@ -693,12 +697,12 @@ def test_what_a_sender_left_behind_is_waited_for() -> None:
                 while True:
                     client.send(bytes(1 << 16))
         with there:
-            assert way.unsent(port) > 0
-            assert way.wait_until_sent(port, 0.1) > 0
+            assert network_path.unsent(port) > 0
+            assert network_path.wait_until_sent(port, 0.1) > 0
             while there.recv(1 << 20):
                 pass
-            assert way.wait_until_sent(port, 10) == 0
-    assert way.unsent(port) == 0
+            assert network_path.wait_until_sent(port, 10) == 0
+    assert network_path.unsent(port) == 0
 
 
 # ---- the CPUs near a device ----
@@ -715,19 +719,19 @@ def test_what_a_sender_left_behind_is_waited_for() -> None:
     ],
 )
 def test_a_list_of_cpus_is_read_as_the_kernel_writes_it(text: str, cpus: set[int]) -> None:
-    assert way.cpus_of({"cpus": text}) == cpus
+    assert network_path.cpus_of({"cpus": text}) == cpus
 
 
 def test_a_node_that_names_no_cpus_binds_nothing() -> None:
-    assert way.cpus_of({}) == frozenset()
+    assert network_path.cpus_of({}) == frozenset()
 
 
 def near(
     monkeypatch: pytest.MonkeyPatch, files: dict[str, str], may_use: set[int], facts: Any
 ) -> str:
-    monkeypatch.setattr(way, "read_sysfs", files.get)
+    monkeypatch.setattr(network_path, "read_sysfs", files.get)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: may_use)
-    return way._near_cpus(facts, ["eth0"])
+    return network_path._near_cpus(facts, ["eth0"])
 
 
 NIC, RAIL = (f"/sys/class/{kind}/device/local_cpulist" for kind in ("net/eth0", "infiniband/rxe0"))

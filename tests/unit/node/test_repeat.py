@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.node import anew
+from railgauge.node import repeat
 from railgauge.node.sweep import MARGIN_S, Place, Sweep
 from tests.unit.node.sweeping import ANSWER, ASK, PATIENCE_S, both_sides, pair_order
 
@@ -39,15 +39,15 @@ def test_both_sides_run_once_more_where_one_could_not_measure(tmp_path: Path, si
     lines = left(tmp_path, side, bad=1)
     assert set(lines) == {"server", "client", "anew/server", "anew/client"}
     assert {line["call"]["exit_code"] for line in lines.values()} == {0}
-    told = {role for role, line in lines.items() if anew.FACT in line["facts"]}
+    told = {role for role, line in lines.items() if repeat.FACT in line["facts"]}
     assert told == {side}
-    assert lines[side]["facts"][anew.FACT] == "no clock: r^2 0.77"
+    assert lines[side]["facts"][repeat.FACT] == "no clock: r^2 0.77"
 
 
 def test_there_is_no_third_run(tmp_path: Path) -> None:
     lines = left(tmp_path, "client", bad=9)
     assert set(lines) == {"server", "client", "anew/server", "anew/client"}
-    assert anew.FACT in lines["anew/client"]["facts"]
+    assert repeat.FACT in lines["anew/client"]["facts"]
 
 
 def test_a_run_that_measured_is_the_only_one(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from railgauge.node.carried import (
+from railgauge.node.interface_rate import (
     Carried,
     bound,
     bound_since,

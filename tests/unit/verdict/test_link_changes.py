@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from railgauge.verdict.contrast import (
+from railgauge.verdict.link_changes import (
     BETTER,
     SAME,
     UNKNOWN,

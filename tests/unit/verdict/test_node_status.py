@@ -10,7 +10,7 @@ import pytest
 
 from railgauge.campaign.folder import Session
 from railgauge.model.failure import TAKEN, Failure
-from railgauge.verdict import standing
+from railgauge.verdict import node_status
 from railgauge.verdict.answer import Finding
 from tests.unit.verdict.test_first_day import without_references
 from tests.unit.verdict.test_rules import Recorded, in_one_sweep, measured_again, recorded, slow
@@ -53,20 +53,20 @@ def suspect(node: str, *checks: str, why: str = "") -> Any:
 @pytest.mark.parametrize("state", ["running", "interrupted", "finished"])
 def test_what_a_node_failed_is_known_whatever_became_of_the_campaign(state: str) -> None:
     slow = Finding("reject", "k", "slow", "C", "ns", ("n1",))
-    assert standing.failed(verdict(slow, state=state), "n1") == "C: slow"
+    assert node_status.failed(verdict(slow, state=state), "n1") == "C: slow"
     at_fault = verdict(state=state, failing_nodes=["n1"], suspects=[suspect("n1", "C")])
-    assert standing.failed(at_fault, "n1") == "bad with others"
+    assert node_status.failed(at_fault, "n1") == "bad with others"
 
 
 def test_what_is_missing_or_anothers_is_no_failure_of_the_node() -> None:
     missing = Finding("inconclusive", "k", "not run", "C", "ns", ("n1",))
     others = Finding("reject", "k", "slow", "C", "ns", ("n2", "n3"))
     session = Finding("reject", "session", "broken")
-    assert standing.failed(verdict(missing, others, session, state="running"), "n1") == ""
+    assert node_status.failed(verdict(missing, others, session, state="running"), "n1") == ""
 
 
 def test_a_clean_verdict_lets_the_node_return() -> None:
-    assert standing.why_not(verdict(), "n1") == ""
+    assert node_status.why_not(verdict(), "n1") == ""
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ def test_a_clean_verdict_lets_the_node_return() -> None:
     ],
 )
 def test_anything_else_keeps_it_out(given: Any) -> None:
-    assert standing.why_not(given, "n1")
+    assert node_status.why_not(given, "n1")
 
 
 def test_a_finding_of_another_partition_keeps_nobody_out() -> None:
-    assert standing.why_not(verdict(Finding("reject", "k", "m", "C", "vm", ("n5",))), "n1") == ""
-    assert standing.why_not(verdict(Finding("inconclusive", "k", "m", "C", "vm")), "n1") == ""
+    assert node_status.why_not(verdict(Finding("reject", "k", "m", "C", "vm", ("n5",))), "n1") == ""
+    assert node_status.why_not(verdict(Finding("inconclusive", "k", "m", "C", "vm")), "n1") == ""
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_check_accuses_whom_it_has_shown_to_be_at_fault(
 ) -> None:
     found = [Finding("reject", "k", "slow", check, "ns", ("n1", "n2")) for check in ("C", "D")]
     given = verdict(*found, failing_nodes=["n1"], suspects=[suspect("n1", *shown)])
-    assert [one.check for one in standing.accusations(given, "n1")] == accusing
+    assert [one.check for one in node_status.accusations(given, "n1")] == accusing
 
 
 # ---- the reason of a node that stays out: what convicts it comes first ----
@@ -151,35 +151,35 @@ def test_a_nodes_own_fault_is_its_reason_before_that_of_its_partner(
     findings: tuple[Finding, ...],
 ) -> None:
     given = two_at_fault(*findings)
-    assert standing.why_not(given, "n3") == "NodeState: net/eth0/mtu is 1500"
-    assert standing.failed(given, "n3") == "NodeState: net/eth0/mtu is 1500"
-    assert standing.why_not(given, "n1") == "bad with others"
+    assert node_status.why_not(given, "n3") == "NodeState: net/eth0/mtu is 1500"
+    assert node_status.failed(given, "n3") == "NodeState: net/eth0/mtu is 1500"
+    assert node_status.why_not(given, "n1") == "bad with others"
 
 
 def test_a_node_is_not_accused_of_what_another_did_to_a_pair() -> None:
     given = two_at_fault(SLOW, ODD)
-    assert standing.accusations(given, "n3") == [ODD]
-    assert standing.accusations(given, "n1") == [SLOW]
+    assert node_status.accusations(given, "n3") == [ODD]
+    assert node_status.accusations(given, "n1") == [SLOW]
 
 
 def test_a_node_that_nothing_else_accuses_is_accused_of_a_pair() -> None:
-    assert standing.accusations(two_at_fault(SLOW), "n3") == [SLOW]
+    assert node_status.accusations(two_at_fault(SLOW), "n3") == [SLOW]
 
 
 def test_what_a_node_did_is_its_reason_before_what_the_session_says() -> None:
     died = Finding("reject", "job-state", "Slurm says NODE_FAIL", "Path", "ns", ("n1",))
-    assert standing.why_not(verdict(SESSION, died), "n1") == "Path: Slurm says NODE_FAIL"
+    assert node_status.why_not(verdict(SESSION, died), "n1") == "Path: Slurm says NODE_FAIL"
 
 
 # ---- what is left for the record of coverage ----
 
 
 def outcomes(recorded: Recorded) -> dict[str, str]:
-    return {node: one.outcome for node, one in standing.standings(recorded.decide()).items()}
+    return {node: one.outcome for node, one in node_status.standings(recorded.decide()).items()}
 
 
 def test_a_good_campaign_accepts_all_of_its_nodes(recorded: Recorded) -> None:
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert {one.outcome for one in found.values()} == {"accepted"}
     assert found["n1"].measured and found["n1"].checks == ("Iperf2Pair",)
     assert found["n1"].why == ""
@@ -214,7 +214,7 @@ def test_one_that_stands_out_is_not_accepted_provisionally(recorded: Recorded) -
 def test_a_node_without_any_result_was_not_measured(recorded: Recorded) -> None:
     for number in range(len(recorded.plan)):
         recorded.no_result(number, "fail", "job killed")
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert not any(one.measured for one in found.values())
     # A job that somebody killed says nothing of it.
     assert {one.outcome for one in found.values()} == {"not tested"}
@@ -228,7 +228,7 @@ def test_a_rail_is_well_where_all_that_was_measured_over_it_is(
         recorded.only(number)["rows"][0]["measurement"]["rails"] = "0-1"
     (row,) = recorded.only(0)["rows"]
     row["measurement"]["value"] = value
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     # n1 is the first of the pair n1 n2, and the second of n4 n1.
     assert found["n1"].rails == {"0": well, "1": True}
     assert found["n2"].rails == {"0": True, "1": well}
@@ -240,7 +240,7 @@ def test_the_changes_of_each_carrier_are_kept(recorded: Recorded) -> None:
         dataclasses.replace(case, facts={"n1": facts if "n2" in case.nodes else {}})
         for case in recorded.decide().cases
     ]
-    found = standing.standings(dataclasses.replace(recorded.decide(), cases=tuple(cases)))
+    found = node_status.standings(dataclasses.replace(recorded.decide(), cases=tuple(cases)))
     assert found["n1"].carriers == {"eth0": (4, 6)}
     assert found["n2"].carriers == {}
 
@@ -272,25 +272,25 @@ def test_a_partner_that_was_taken_keeps_nobody_out_whom_another_measured(
     other: Any, returns: bool
 ) -> None:
     given = verdict(cases=[pair("n1", "n2", taken=("n2",)), other])
-    assert (standing.why_not(given, "n1") == "") == returns
+    assert (node_status.why_not(given, "n1") == "") == returns
 
 
 @pytest.mark.parametrize(("usage", "returns"), [("0-0 send", True), ("0-0 read", False)])
 def test_one_use_of_a_link_makes_up_for_no_other(usage: str, returns: bool) -> None:
     send = pair("n1", "n2", taken=("n2",), kind="0-0", condition="0-0 send")
     given = verdict(cases=[send, pair("n1", "n3", kind="0-0", condition=usage)])
-    assert (standing.why_not(given, "n1") == "") == returns
+    assert (node_status.why_not(given, "n1") == "") == returns
 
 
 def test_who_was_taken_itself_is_not_accepted() -> None:
     given = verdict(cases=[pair("n1", "n2", taken=("n1",)), pair("n1", "n3")])
-    assert standing.why_not(given, "n1")
+    assert node_status.why_not(given, "n1")
 
 
 def test_those_beside_a_taken_node_are_not_tested(recorded: Recorded) -> None:
     for number in (0, 1):
         recorded.fail(number, TAKEN_N2)
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert {node: found[node].outcome for node in ("n1", "n3", "n4")} == {
         **{"n1": "not tested", "n3": "not tested", "n4": "accepted"}
     }
@@ -300,32 +300,32 @@ def test_those_beside_a_taken_node_are_not_tested(recorded: Recorded) -> None:
 def test_a_taken_node_hides_no_failure(recorded: Recorded) -> None:
     recorded.fail(0, TAKEN_N2)
     recorded.fail(3, Failure("condition", "the MTU of n1 is 1500", ("n1",)))
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert found["n1"].outcome == "not accepted" and "MTU" in found["n1"].why
 
 
 def test_of_a_campaign_that_broke_off_the_rest_is_not_tested(recorded: Recorded) -> None:
     recorded.state, recorded.session = "interrupted", Session(0, "", "the budget")
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert {(one.outcome, one.alarms) for one in found.values()} == {("not tested", None)}
 
 
 def test_a_campaign_that_broke_off_accuses_by_what_it_measured(recorded: Recorded) -> None:
     recorded.fail(0, Failure("condition", "the MTU of n2 is 1500", ("n2",)))
     recorded.state, recorded.session = "interrupted", Session(0, "", "the budget")
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert found["n2"].alarms == {"Iperf2Pair": False} and found["n1"].alarms is None
 
 
 def test_what_nobody_is_confirmed_for_is_open(recorded: Recorded) -> None:
     recorded.fail(0, Failure("direction", "n1 -> n2 is slow"), value=4.0)
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert [node for node, one in found.items() if one.open] == ["n1", "n2"]
 
 
 def test_what_a_confirmed_node_explains_is_not_open(recorded: Recorded) -> None:
     recorded.fail(0, Failure("condition", "the MTU of n2 is 1500", ("n2",)))
-    assert not any(one.open for one in standing.standings(recorded.decide()).values())
+    assert not any(one.open for one in node_status.standings(recorded.decide()).values())
 
 
 @pytest.fixture
@@ -344,7 +344,7 @@ def slow_pair(recorded: Recorded) -> Recorded:
 def test_what_a_retest_cleared_is_said_of_the_check(slow_pair: Recorded) -> None:
     measured_again(slow_pair, "n1", "n3")
     measured_again(slow_pair, "n2", "n4")
-    found = standing.standings(slow_pair.decide())
+    found = node_status.standings(slow_pair.decide())
     assert {node: one.cleared for node, one in found.items() if one.cleared} == {
         **{"n1": ("Iperf2Pair",), "n2": ("Iperf2Pair",)}
     }
@@ -352,7 +352,7 @@ def test_what_a_retest_cleared_is_said_of_the_check(slow_pair: Recorded) -> None
 
 
 def test_what_no_retest_looked_at_is_not_cleared(slow_pair: Recorded) -> None:
-    assert not any(one.cleared for one in standing.standings(slow_pair.decide()).values())
+    assert not any(one.cleared for one in node_status.standings(slow_pair.decide()).values())
 
 
 def test_what_a_guilty_node_explains_is_not_cleared(recorded: Recorded) -> None:
@@ -360,6 +360,6 @@ def test_what_a_guilty_node_explains_is_not_cleared(recorded: Recorded) -> None:
     slow(recorded, "n2")
     measured_again(recorded, "n1", "n3")
     measured_again(recorded, "n2", "n4", value=4.0)
-    found = standing.standings(recorded.decide())
+    found = node_status.standings(recorded.decide())
     assert found["n2"].alarms == {"Iperf2Pair": True}
     assert not any(one.cleared for one in found.values())
