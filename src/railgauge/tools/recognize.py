@@ -1,0 +1,329 @@
+"""The outputs of tools in a text: a file may hold several, of several tools, with other lines.
+
+An output goes from its first line to that of the next one, so that what is said of it below its
+end counts, such as the error of its launcher; the first of a text also has what stands above it.
+What launchers and terminals put before and into the lines is taken away. The tools' own readers
+then judge whether an output is whole: nothing here does.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from railgauge.tools import Reading, table
+from railgauge.tools.common.lines import STDERR, uncoloured
+from railgauge.tools.common.marks import Mark, Marks
+
+_DAY = r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
+_ZONE = r"(?:Z| ?[-+][0-9]{2}:?[0-9]{2})?"
+_MONTH = (
+    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?"
+    r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ 0-9][0-9]"
+)
+#: `ts`, `kubectl logs --timestamps`, `mpirun --timestamp-output`.
+_STAMP = rf"\[?(?:(?:{_DAY}[T ])?{_TIME}{_ZONE}|{_MONTH} {_TIME}(?: [0-9]{{4}})?)\]?(?:: ?| |(?=\[))"
+#: How launchers mark the lines of a rank: `srun --label`, Open MPI, MPICH.
+_RANK_TAGS = (
+    r"\s*(?P<{0}srun>[0-9]{{1,6}}): ?",
+    r"\[[^\]\s]*,(?P<{0}mpirun>[0-9]{{1,6}})\](?:\[[^\]\s]*\])?<std(?:out|err|diag)>: ?",
+    r"\[(?P<{0}mpiexec>[0-9]{{1,6}})\] ?",
+)
+#: `pdsh` and `clush`: any word may stand so; it is a host's where the output of a tool follows.
+_HOST = r"(?P<{0}host>[A-Za-z0-9][\w.-]{{0,253}}): "
+_KINDS = ("srun", "mpirun", "mpiexec", "host")
+
+#: What a stand-in program prints, which measures nothing.
+_SIMULATED = re.compile(r"^.{0,300}# ?SIMULATED", re.MULTILINE)
+_LINE = re.compile(r"\bline ([0-9]+)(?=: found )")
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """An output of a tool. `line` is that of its first mark in the whole text, from 1; `lines` are
+    those of all lines of `text`. `unread` says why no reader knows it. `simulated`: some line of
+    the whole text is of a stand-in.
+    """
+
+    tool: str
+    text: str
+    line: int
+    lines: Sequence[int]
+    #: the rank or host that printed it, where a launcher says so
+    tag: str = ""
+    unread: str = ""
+    simulated: bool = False
+
+    def read(self) -> Reading:
+        """What the tool's reader makes of it; its lines are those of the whole text."""
+        reading = table.by_hand()[self.tool].read([self.text], (), None)
+        return dataclasses.replace(
+            reading,
+            reason=_LINE.sub(self._renumbered, reading.reason),
+            simulated=reading.simulated or self.simulated,
+        )
+
+    def _renumbered(self, named: re.Match[str]) -> str:
+        number = int(named[1])
+        return f"line {self.lines[number - 1]}" if 0 < number <= len(self.lines) else named[0]
+
+
+def recognize(text: str) -> list[Section]:
+    """The outputs of tools in a text, in the order of their first lines; [] where there is none."""
+    text = text.removeprefix("\ufeff")
+    if "\x1b" in text:
+        text = uncoloured(text)
+    if "\r" in text:
+        text = re.sub(r"\r+\n", "\n", text)
+    found = _marked(text)
+    if not found:
+        return []
+    lines = text.split("\n")
+    tags = [""] * len(lines)
+    prefixed = [hit.prefix for hit in found.values() if hit.prefix]
+    if prefixed:
+        lines, tags = _untagged(lines, _tag_pattern(prefixed))
+    splitter = _Splitter(len({tag for tag in tags if tag}) > 0)
+    for number, line in enumerate(lines):
+        splitter.take(number, line, tags[number], found.get(number))
+    simulated = _SIMULATED.search(text) is not None
+    sections = [part.section(simulated) for part in splitter.parts]
+    return list(_joined([section for section in sections if section is not None]))
+
+
+# ---- marks ---------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Hit:
+    tool: str
+    mark: Mark
+    prefix: str
+
+
+@functools.cache
+def _marks() -> Mapping[str, Marks]:
+    return {tool: known.marks for tool, known in table.by_hand().items() if known.marks}
+
+
+@functools.cache
+def _prefixed(pattern: str) -> re.Pattern[str]:
+    tags = "|".join(tag.format(f"_{place}") for place, tag in enumerate((*_RANK_TAGS, _HOST)))
+    return re.compile(rf"(?P<prefix>(?:{_STAMP}|{tags}){{0,3}}?)\s*{pattern}")
+
+
+def _marked(text: str) -> dict[int, _Hit]:
+    """The lines, from 0, with a mark."""
+    starts: list[int] = []
+    found: dict[int, _Hit] = {}
+    for tool, marks in _marks().items():
+        for mark in marks.begins:
+            position = text.find(mark.word)
+            while position >= 0:
+                starts = starts or _starts(text)
+                number = bisect.bisect_right(starts, position) - 1
+                end = starts[number + 1] if number + 1 < len(starts) else len(text)
+                matched = _prefixed(mark.pattern).match(text, starts[number], end)
+                if matched and (number not in found or found[number].mark.weak):
+                    found[number] = _Hit(tool, mark, matched["prefix"])
+                position = text.find(mark.word, end)
+    return found
+
+
+def _starts(text: str) -> list[int]:
+    lengths = (len(line) + 1 for line in text.split("\n"))
+    return [0, *itertools.accumulate(lengths)][:-1]
+
+
+# ---- tags ----------------------------------------------------------------------------------
+
+
+def _tag_pattern(prefixes: Sequence[str]) -> re.Pattern[str]:
+    """What stands before lines, of the kinds that stand before marks. A host's name counts only
+    where it does, as other words are followed by a colon, too.
+    """
+    whole = re.compile(
+        "|".join(
+            (
+                rf"(?P<stamp>{_STAMP})",
+                *(tag.format("") for tag in (*_RANK_TAGS, _HOST)),
+            )
+        )
+    )
+    parts: dict[str, str] = {}
+    hosts: set[str] = set()
+    for prefix in dict.fromkeys(prefixes):
+        position = 0
+        while position < len(prefix) and (matched := whole.match(prefix, position)):
+            position = matched.end()
+            if matched["stamp"]:
+                parts["stamp"] = _STAMP
+            elif matched["host"]:
+                hosts.add(matched["host"])
+            else:
+                kind = next(kind for kind in _KINDS if matched[kind])
+                parts[kind] = _RANK_TAGS[_KINDS.index(kind)].format("")
+    if hosts:
+        parts["host"] = rf"(?P<host>{'|'.join(map(re.escape, sorted(hosts)))}):(?: |$)"
+    return re.compile(rf"(?:{'|'.join(parts.values())}){{1,3}}")
+
+
+def _untagged(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
+    kinds = [kind for kind in _KINDS if kind in pattern.groupindex]
+    bodies, tags = [], []
+    for line in lines:
+        matched = pattern.match(line)
+        bodies.append(line[matched.end() :] if matched else line)
+        tags.append(next(filter(None, (matched[kind] for kind in kinds)), "") if matched else "")
+    return bodies, tags
+
+
+# ---- outputs -------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class _Part:
+    """An output while its lines are taken: their numbers, from 0, and what is left of them."""
+
+    hit: _Hit
+    marks: Marks
+    tag: str
+    first: int
+    lines: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    #: how many of them stand above what the output begins with
+    above: int = 0
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line for _, line in self.lines)
+
+    def section(self, simulated: bool) -> Section | None:
+        lines = [line for _, line in self.lines]
+        if self.marks.end is not None:
+            lines = list(self._alone(lines, self.marks.end))
+        return Section(
+            self.hit.tool,
+            "\n".join(lines),
+            self.first + 1,
+            [number + 1 for number, _ in self.lines],
+            self.tag,
+            self.hit.mark.unread,
+            simulated,
+        )
+
+    def _alone(self, lines: Sequence[str], end: re.Pattern[str]) -> Iterator[str]:
+        """The lines of a document, and those above and below it as lines of standard error."""
+        inside = True
+        for place, line in enumerate(lines):
+            apart = place < self.above or not inside
+            if apart and line.strip() and not line.startswith(("#", STDERR)):
+                yield f"{STDERR}{line}"
+            else:
+                yield line
+            if place >= self.above and end.fullmatch(line):
+                inside = False
+
+
+class _Splitter:
+    """Takes the lines of a text in their order, and gives each to the outputs that it is of."""
+
+    def __init__(self, tagged: bool) -> None:
+        self.tagged = tagged
+        self.parts: list[_Part] = []
+        #: the output under way of each rank or host
+        self.open: dict[str, _Part] = {}
+        #: those that began together: lines of no rank, and of others, are theirs
+        self.together: dict[str, _Part] = {}
+        #: the output that has the lines of all ranks
+        self.shared: _Part | None = None
+        #: lines above the first output
+        self.above: list[tuple[int, str]] = []
+        self.numbers: dict[str, int] = {}
+
+    def take(self, number: int, line: str, tag: str, hit: _Hit | None) -> None:
+        current = self.shared or self.open.get(tag)
+        if hit is not None and not self._goes_on(hit, current, line, tag):
+            current = self._begin(number, hit, current, tag)
+        if not self.parts:
+            self.above.append((number, line))
+        elif current is not None:
+            current.lines.append((number, self._shown(current, line, tag)))
+        else:
+            for part in self.together.values():
+                part.lines.append((number, line))
+
+    def _shown(self, part: _Part, line: str, tag: str) -> str:
+        """With the number of the rank where another rank's line would count, too."""
+        if not part.marks.shared or not tag:
+            return line
+        rank = int(tag) if tag.isdigit() else self.numbers.setdefault(tag, len(self.numbers))
+        return f"{rank}: {line}"
+
+    def _goes_on(self, hit: _Hit, current: _Part | None, line: str, tag: str) -> bool:
+        if current is None or current.hit.tool != hit.tool:
+            return False
+        if hit.mark.weak:
+            return True
+        if hit.mark.unread or current.hit.mark.unread:
+            return False
+        return current.marks.joins(current.text, line)
+
+    def _begin(self, number: int, hit: _Hit, current: _Part | None, tag: str) -> _Part:
+        marks = _marks()[hit.tool]
+        part = _Part(hit, marks, "" if marks.shared else tag, number)
+        lead = self._lead(current, marks) if not hit.mark.weak else []
+        if not self.parts:
+            part.above = len(self.above) - len(lead)
+            part.lines = self.above
+        else:
+            part.lines = lead
+        self.parts.append(part)
+        if marks.shared:
+            self.open.clear()
+            self.together = {tag: part}
+            self.shared = part
+            return part
+        if self.shared is not None or tag in self.together:
+            self.together = {}
+        self.shared = None
+        self.together[tag] = self.open[tag] = part
+        return part
+
+    def _lead(self, current: _Part | None, marks: Marks) -> list[tuple[int, str]]:
+        """Those of the lines above that are of an output that begins now; taken from the one before
+        it.
+        """
+        lines = self.above if not self.parts else current.lines if current is not None else []
+        count = 0
+        for pattern in marks.lead:
+            line = lines[-1 - count][1] if count < len(lines) else ""
+            if re.fullmatch(rf"\s*(?:{pattern})\s*", line):
+                count += 1
+        lead = lines[len(lines) - count :]
+        if self.parts:
+            del lines[len(lines) - count :]
+        return lead
+
+
+def _joined(sections: Sequence[Section]) -> Iterator[Section]:
+    """Sections of which the tool says that they are one, are."""
+    held: Section | None = None
+    last = ""
+    for section in sections:
+        why = _marks()[section.tool].why_one
+        if held is not None and why and held.tool == section.tool:
+            if why(f"{last}\n{section.text}"):
+                text = f"{held.text}\n{section.text}"
+                held = dataclasses.replace(held, text=text, lines=[*held.lines, *section.lines])
+                last = section.text
+                continue
+        if held is not None:
+            yield held
+        held, last = section, section.text
+    if held is not None:
+        yield held
