@@ -14,6 +14,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from railgauge.tools import Reading, table
 from railgauge.tools.common.lines import STDERR, uncoloured
@@ -88,12 +89,12 @@ def recognize(text: str) -> list[Section]:
     prefixed = [hit.prefix for hit in found.values() if hit.prefix]
     if prefixed:
         lines, tags = _untagged(lines, _tag_pattern(prefixed))
-    splitter = _Splitter(len({tag for tag in tags if tag}) > 0)
+    splitter = _Splitter()
     for number, line in enumerate(lines):
         splitter.take(number, line, tags[number], found.get(number))
     simulated = _SIMULATED.search(text) is not None
-    sections = [part.section(simulated) for part in splitter.parts]
-    return list(_joined([section for section in sections if section is not None]))
+    last = len(lines) - 1
+    return list(_joined([part.section(simulated, last) for part in splitter.parts]))
 
 
 # ---- marks ---------------------------------------------------------------------------------
@@ -186,6 +187,13 @@ def _untagged(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[list[str]
 # ---- outputs -------------------------------------------------------------------------------
 
 
+class _Line(NamedTuple):
+    number: int
+    text: str
+    #: with the number of its rank, where one is known
+    tagged: str
+
+
 @dataclasses.dataclass
 class _Part:
     """An output while its lines are taken: their numbers, from 0, and what is left of them."""
@@ -194,23 +202,25 @@ class _Part:
     marks: Marks
     tag: str
     first: int
-    lines: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    lines: list[_Line] = dataclasses.field(default_factory=list)
     #: how many of them stand above what the output begins with
     above: int = 0
 
     @property
     def text(self) -> str:
-        return "\n".join(line for _, line in self.lines)
+        return "\n".join(line.text for line in self.lines)
 
-    def section(self, simulated: bool) -> Section | None:
-        lines = [line for _, line in self.lines]
+    def section(self, simulated: bool, last: int) -> Section:
+        """`last` is the number of the whole text's last line, the only one that may lack its end."""
+        lines = [line.tagged if self.marks.shared else line.text for line in self.lines]
         if self.marks.end is not None:
             lines = list(self._alone(lines, self.marks.end))
+        end = "" if self.lines[-1].number == last else "\n"
         return Section(
             self.hit.tool,
-            "\n".join(lines),
+            "\n".join(lines) + end,
             self.first + 1,
-            [number + 1 for number, _ in self.lines],
+            [line.number + 1 for line in self.lines],
             self.tag,
             self.hit.mark.unread,
             simulated,
@@ -232,8 +242,7 @@ class _Part:
 class _Splitter:
     """Takes the lines of a text in their order, and gives each to the outputs that it is of."""
 
-    def __init__(self, tagged: bool) -> None:
-        self.tagged = tagged
+    def __init__(self) -> None:
         self.parts: list[_Part] = []
         #: the output under way of each rank or host
         self.open: dict[str, _Part] = {}
@@ -242,24 +251,24 @@ class _Splitter:
         #: the output that has the lines of all ranks
         self.shared: _Part | None = None
         #: lines above the first output
-        self.above: list[tuple[int, str]] = []
+        self.above: list[_Line] = []
         self.numbers: dict[str, int] = {}
 
     def take(self, number: int, line: str, tag: str, hit: _Hit | None) -> None:
         current = self.shared or self.open.get(tag)
         if hit is not None and not self._goes_on(hit, current, line, tag):
             current = self._begin(number, hit, current, tag)
+        taken = _Line(number, line, self._tagged(line, tag))
         if not self.parts:
-            self.above.append((number, line))
+            self.above.append(taken)
         elif current is not None:
-            current.lines.append((number, self._shown(current, line, tag)))
+            current.lines.append(taken)
         else:
             for part in self.together.values():
-                part.lines.append((number, line))
+                part.lines.append(taken)
 
-    def _shown(self, part: _Part, line: str, tag: str) -> str:
-        """With the number of the rank where another rank's line would count, too."""
-        if not part.marks.shared or not tag:
+    def _tagged(self, line: str, tag: str) -> str:
+        if not tag:
             return line
         rank = int(tag) if tag.isdigit() else self.numbers.setdefault(tag, len(self.numbers))
         return f"{rank}: {line}"
@@ -294,14 +303,14 @@ class _Splitter:
         self.together[tag] = self.open[tag] = part
         return part
 
-    def _lead(self, current: _Part | None, marks: Marks) -> list[tuple[int, str]]:
+    def _lead(self, current: _Part | None, marks: Marks) -> list[_Line]:
         """Those of the lines above that are of an output that begins now; taken from the one before
         it.
         """
         lines = self.above if not self.parts else current.lines if current is not None else []
         count = 0
         for pattern in marks.lead:
-            line = lines[-1 - count][1] if count < len(lines) else ""
+            line = lines[-1 - count].text if count < len(lines) else ""
             if re.fullmatch(rf"\s*(?:{pattern})\s*", line):
                 count += 1
         lead = lines[len(lines) - count :]
@@ -317,8 +326,8 @@ def _joined(sections: Sequence[Section]) -> Iterator[Section]:
     for section in sections:
         why = _marks()[section.tool].why_one
         if held is not None and why and held.tool == section.tool:
-            if why(f"{last}\n{section.text}"):
-                text = f"{held.text}\n{section.text}"
+            if why(last + section.text):
+                text = held.text + section.text
                 held = dataclasses.replace(held, text=text, lines=[*held.lines, *section.lines])
                 last = section.text
                 continue

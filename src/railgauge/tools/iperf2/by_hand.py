@@ -19,37 +19,62 @@ def _stated(text: str) -> Mapping[str, str]:
     return {"direction": "both" if len(directions) > 1 else directions[0]}
 
 
-_BANNER = re.compile(r"(Client connecting to|Server listening on) .*")
+_BANNER = re.compile(r"(Client connecting to|Server listening on) (?:(\S+), )?.*")
 _PID = re.compile(r"with pid ([0-9]+)")
+_CONNECTED = r"\[ *\*?[0-9]+\] local \S+ port .*"
 _ROW = re.compile(r"\] +[0-9.]+\s?- *[0-9.]+ sec ")
+_HEADING = "time,src"
 
 
 def _joins(section: str, line: str) -> bool:
-    """A run both ways (-d, -r) has a banner of each side, of one process; and a busy machine comes
-    to its banner after its first lines.
+    """Connections, and rows of csv, belong together. A busy machine comes to its banner after its
+    first lines; and a run both ways (-d, -r) has one of each side.
     """
     banners = list(_BANNER.finditer(section))
+    connected = " connected with " in section
     banner = _BANNER.search(line)
-    if banner is None or len(banners) > 1:
+    if banner is None and " connected with " in line:
+        return connected or bool(banners)
+    if banner is None:
+        if connected or banners or "iperf: " in line or _HEADING in line + section:
+            return False
+        # A row of csv: a stream of another run has its number, and other ports.
+        own = _ports_of(line)
+        others = (_ports_of(row) for row in section.split("\n"))
+        return not any(ports[0] == own[0] != "-1" and ports != own for ports in others)
+    if len(banners) == 1:
+        return _is_other_side(section, banners[0], banner)
+    return connected and not banners
+
+
+def _ports_of(row: str) -> tuple[str, ...]:
+    """The stream's number and the ports of both ends, of a row of csv."""
+    fields = row.split(",")
+    return (fields[5], *sorted((fields[2], fields[4]))) if len(fields) > 5 else ("",)
+
+
+def _is_other_side(section: str, one: re.Match[str], other: re.Match[str]) -> bool:
+    pids = [found and found[1] for found in (_PID.search(one[0]), _PID.search(other[0]))]
+    if one[1] == other[1] or pids[0] != pids[1]:
         return False
-    if not banners:
-        return "connected with" in section
-    one, other = (_PID.search(text[0]) for text in (banners[0], banner))
-    if banners[0][1] == banner[1] or (one is None) != (other is None):
+    # Without a number of the process, only what stands above all rows is surely its own. A server
+    # connects to where its client is.
+    if _ROW.search(section) and not (pids[0] and other[2]):
         return False
-    return one[1] == other[1] if one and other else not _ROW.search(section)
+    return not other[2] or f" connected with {other[2]} " in section
 
 
 _MARKS = Marks(
     (
         Mark("Client connecting to ", r"Client connecting to .*\b(?:TCP|UDP) port "),
         Mark("Server listening on ", r"Server listening on .*\b(?:TCP|UDP) port "),
-        Mark(" connected with ", r"\[ *\*?[0-9]+\] local \S+ port ", weak=True),
-        Mark("iperf: ", "(?:STDERR: )?iperf: ", weak=True),
-        Mark("time,src", "time,src"),
-        Mark(",0.0-", r"[-+0-9:.]{14,40},[^,]*,[0-9]+,", weak=True),
+        Mark(" connected with ", _CONNECTED),
+        Mark("iperf: ", "(?:STDERR: )?iperf: (?:unrec|illegal|invalid|option)"),
+        Mark(_HEADING, _HEADING),
+        Mark(",0.0-", r"[-+0-9:.]{14,40},[^,]*,[0-9]+,"),
     ),
-    lead=("-{60}",),
+    # A busy machine comes to its banner after its first lines.
+    lead=("-{60}", "(?:STDERR: )?listener bind failed: .*", *(_CONNECTED,) * 32),
     joins=_joins,
 )
 

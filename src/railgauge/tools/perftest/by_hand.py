@@ -33,6 +33,7 @@ _MARKS = Marks(
     (
         Mark(_WAITING, rf"\* {_WAITING}"),
         *(Mark(name, rf"(?:RDMA_|Send|Atomic|raw_)[ \w]*{name}") for name in _NAMES),
+        Mark("#bytes", r"#bytes\s+#iterations\s", weak=True),
         Mark("Couldn't connect to ", "(?:STDERR: )?Couldn't connect to "),
     ),
     # The rule above a name is its own: below the rows of the run before it, it would end them.
