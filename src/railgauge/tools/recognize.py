@@ -97,6 +97,11 @@ def recognize(text: str) -> list[Section]:
     return list(_joined([part.section(simulated, last) for part in splitter.parts]))
 
 
+def tools() -> list[str]:
+    """Those that are recognized."""
+    return sorted(_marks())
+
+
 # ---- marks ---------------------------------------------------------------------------------
 
 

@@ -69,7 +69,7 @@ _MARKS = Marks(
         Mark("Client connecting to ", r"Client connecting to .*\b(?:TCP|UDP) port "),
         Mark("Server listening on ", r"Server listening on .*\b(?:TCP|UDP) port "),
         Mark(" connected with ", _CONNECTED),
-        Mark("iperf: ", "(?:STDERR: )?iperf: (?:unrec|illegal|invalid|option)"),
+        Mark("iperf: ", r"(?:STDERR: )?\S*iperf: (?:unrec|illegal|invalid|option)"),
         Mark(_HEADING, _HEADING),
         Mark(",0.0-", r"[-+0-9:.]{14,40},[^,]*,[0-9]+,"),
     ),
