@@ -7,15 +7,13 @@ reason.
 from __future__ import annotations
 
 import gzip
-import io
 import os
-import stat
 import sys
 import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple, Protocol
 
 from railgauge import textfile
 from railgauge.errors import RailgaugeError
@@ -45,6 +43,10 @@ class Unread(NamedTuple):
     reason: str
 
 
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
 class _TooLarge(Exception):
     pass
 
@@ -56,39 +58,35 @@ def read_all(paths: Sequence[str]) -> Iterator[Text | Unread]:
     for path in paths:
         if path == "-":
             yield from _opened("-", sys.stdin.buffer)
-        elif os.path.isdir(path):
+        elif Path(path).is_dir():
             yield from _below(path)
         else:
-            yield from _of_file(path)
+            yield from _of_file(Path(path))
 
 
 def _below(folder: str) -> Iterator[Text | Unread]:
     failed: list[OSError] = []
     for where, folders, names in os.walk(folder, onerror=failed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = os.path.join(where, name)
-            if name.startswith("."):
-                continue
-            try:
-                is_file = stat.S_ISREG(os.stat(path).st_mode)
-            except OSError as error:
-                yield Unread(path, str(error.strerror))
-                continue
-            yield from _of_file(path) if is_file else [Unread(path, "not a file")]
+        for path in (Path(where, name) for name in sorted(names) if not name.startswith(".")):
+            # One that is open for nobody to write to would be waited for.
+            if path.is_fifo() or path.is_socket():
+                yield Unread(str(path), "not a file")
+            else:
+                yield from _of_file(path)
     for error in failed:
         yield Unread(str(error.filename), str(error.strerror))
 
 
-def _of_file(path: str) -> Iterator[Text | Unread]:
+def _of_file(path: Path) -> Iterator[Text | Unread]:
     try:
-        with open(path, "rb") as stream:
-            yield from _opened(path, stream)
+        with path.open("rb") as stream:
+            yield from _opened(str(path), stream)
     except OSError as error:
-        yield Unread(path, error.strerror or str(error))
+        yield Unread(str(path), error.strerror or str(error))
 
 
-def _opened(name: str, stream: BinaryIO) -> Iterator[Text | Unread]:
+def _opened(name: str, stream: _Readable) -> Iterator[Text | Unread]:
     head = stream.read(_HEADER)
     whole = _Joined(head, stream)
     if head.startswith(_GZIP):
@@ -102,9 +100,9 @@ def _opened(name: str, stream: BinaryIO) -> Iterator[Text | Unread]:
             yield Unread(name, error.strerror or str(error))
 
 
-def _unpacked(name: str, stream: BinaryIO) -> Iterator[Text | Unread]:
+def _unpacked(name: str, stream: _Readable) -> Iterator[Text | Unread]:
     try:
-        with gzip.GzipFile(fileobj=stream) as unpacked:
+        with gzip.GzipFile(fileobj=stream) as unpacked:  # type: ignore[call-overload]
             head = unpacked.read(_HEADER)
             whole = _Joined(head, unpacked)
             if _is_tar(head):
@@ -139,20 +137,14 @@ def _text(name: str, content: bytes) -> Text | Unread:
 # ---- archives ------------------------------------------------------------------------------
 
 
-class _Joined(io.RawIOBase):
-    """A stream whose first bytes were read already."""
+class _Joined:
+    """A stream of which the first bytes were read already."""
 
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+    def __init__(self, head: bytes, rest: _Readable) -> None:
         self._head = head
         self._rest = rest
 
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if size < 0:
-            taken, self._head = self._head, b""
-            return taken + self._rest.read()
+    def read(self, size: int, /) -> bytes:
         taken, self._head = self._head[:size], self._head[size:]
         return taken + self._rest.read(size - len(taken)) if len(taken) < size else taken
 
@@ -160,7 +152,7 @@ class _Joined(io.RawIOBase):
 class _Counted:
     """An archive's bytes, up to the bound; and how far it is more than zeros."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: _Readable) -> None:
         self._stream = stream
         self.count = self.filled = 0
 
@@ -174,7 +166,7 @@ class _Counted:
         return content
 
 
-def _members(name: str, stream: BinaryIO) -> Iterator[Text | Unread]:
+def _members(name: str, stream: _Readable) -> Iterator[Text | Unread]:
     counted = _Counted(stream)
     try:
         with tarfile.open(fileobj=counted, mode="r|") as archive:  # type: ignore[call-overload]

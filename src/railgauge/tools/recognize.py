@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from railgauge.tools import Reading, table
@@ -28,7 +28,9 @@ _MONTH = (
     r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ 0-9][0-9]"
 )
 #: `ts`, `kubectl logs --timestamps`, `mpirun --timestamp-output`.
-_STAMP = rf"\[?(?:(?:{_DAY}[T ])?{_TIME}{_ZONE}|{_MONTH} {_TIME}(?: [0-9]{{4}})?)\]?(?:: ?| |(?=\[))"
+_STAMP = (
+    rf"\[?(?:(?:{_DAY}[T ])?{_TIME}{_ZONE}|{_MONTH} {_TIME}(?: [0-9]{{4}})?)\]?(?:: ?| |(?=\[))"
+)
 #: How launchers mark the lines of a rank: `srun --label`, Open MPI, MPICH.
 _RANK_TAGS = (
     r"\s*(?P<{0}srun>[0-9]{{1,6}}): ?",
@@ -40,7 +42,10 @@ _HOST = r"(?P<{0}host>[A-Za-z0-9][\w.-]{{0,253}}): "
 _KINDS = ("srun", "mpirun", "mpiexec", "host")
 
 #: What a stand-in program prints, which measures nothing.
-_SIMULATED = re.compile(r"^.{0,300}# ?SIMULATED", re.MULTILINE)
+_SIMULATED = re.compile(r"# ?SIMULATED")
+#: So much of an output, at its begin and its end, is looked at for whether a mark goes on with it;
+#: and so many marks of one. What they are is small, and no text keeps us busy.
+_LOOKED_AT, _MOST_MARKS = 2**17, 512
 _LINE = re.compile(r"\bline ([0-9]+)(?=: found )")
 
 
@@ -92,7 +97,7 @@ def recognize(text: str) -> list[Section]:
     splitter = _Splitter()
     for number, line in enumerate(lines):
         splitter.take(number, line, tags[number], found.get(number))
-    simulated = _SIMULATED.search(text) is not None
+    simulated = "SIMULATED" in text and _SIMULATED.search(text) is not None
     last = len(lines) - 1
     return list(_joined([part.section(simulated, last) for part in splitter.parts]))
 
@@ -211,12 +216,19 @@ class _Part:
     #: how many of them stand above what the output begins with
     above: int = 0
 
+    marked: int = 0
+
     @property
     def text(self) -> str:
-        return "\n".join(line.text for line in self.lines)
+        """What is looked at of it."""
+        head = _some(line.text for line in self.lines)
+        if len(head) == len(self.lines):
+            return "\n".join(head)
+        tail = _some(line.text for line in reversed(self.lines))
+        return "\n".join([*head, *reversed(tail)])
 
     def section(self, simulated: bool, last: int) -> Section:
-        """`last` is the number of the whole text's last line, the only one that may lack its end."""
+        """`last` is the number of the text's last line, the only one that may lack its end."""
         lines = [line.tagged if self.marks.shared else line.text for line in self.lines]
         if self.marks.end is not None:
             lines = list(self._alone(lines, self.marks.end))
@@ -242,6 +254,18 @@ class _Part:
                 yield line
             if place >= self.above and end.fullmatch(line):
                 inside = False
+
+
+def _some(lines: Iterable[str]) -> list[str]:
+    """The first lines, up to the bound."""
+    taken: list[str] = []
+    size = 0
+    for line in lines:
+        if size > _LOOKED_AT:
+            break
+        taken.append(line[:_LOOKED_AT])
+        size += len(line)
+    return taken
 
 
 class _Splitter:
@@ -285,7 +309,8 @@ class _Splitter:
             return True
         if hit.mark.unread or current.hit.mark.unread:
             return False
-        return current.marks.joins(current.text, line)
+        current.marked += 1
+        return current.marked > _MOST_MARKS or current.marks.joins(current.text, line)
 
     def _begin(self, number: int, hit: _Hit, current: _Part | None, tag: str) -> _Part:
         marks = _marks()[hit.tool]
@@ -330,14 +355,14 @@ def _joined(sections: Sequence[Section]) -> Iterator[Section]:
     last = ""
     for section in sections:
         why = _marks()[section.tool].why_one
-        if held is not None and why and held.tool == section.tool:
-            if why(last + section.text):
-                text = held.text + section.text
-                held = dataclasses.replace(held, text=text, lines=[*held.lines, *section.lines])
-                last = section.text
-                continue
-        if held is not None:
-            yield held
-        held, last = section, section.text
+        same = held is not None and held.tool == section.tool
+        if held is not None and same and why and why(last + section.text):
+            text = held.text + section.text
+            held = dataclasses.replace(held, text=text, lines=[*held.lines, *section.lines])
+        else:
+            if held is not None:
+                yield held
+            held = section
+        last = section.text
     if held is not None:
         yield held
