@@ -529,11 +529,14 @@ _TEXT = "the text of iperf3 is not read: run it with --json"
 _MARKS = Marks(
     (
         # It stands first in the document, and in the event that begins a stream of them.
-        Mark('"connected"', r'(?:\{.*"start".*)?"connected"\s*:\s*\['),
+        Mark(
+            '"connected"',
+            r'(?:\{.*"start".*)?"connected"\s*:\s*\[',
+            (r'"start"\s*:\s*\{', r"\{"),
+        ),
         Mark("Connecting to host ", r"Connecting to host \S+, port ", unread=_TEXT),
         Mark("Server listening on ", r"Server listening on [0-9]+", unread=_TEXT),
     ),
-    lead=(r'"start"\s*:\s*\{', r"\{"),
     end=re.compile(r'\}\s*|\{"start".*\}\s*|\{\s*"event"\s*:\s*"end".*'),
 )
 

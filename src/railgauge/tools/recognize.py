@@ -22,24 +22,31 @@ from railgauge.tools.common.marks import Mark, Marks
 
 _DAY = r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
-_ZONE = r"(?:Z| ?[-+][0-9]{2}:?[0-9]{2})?"
 _MONTH = (
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?"
     r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ 0-9][0-9]"
 )
-#: `ts`, `kubectl logs --timestamps`, `mpirun --timestamp-output`.
-_STAMP = (
-    rf"\[?(?:(?:{_DAY}[T ])?{_TIME}{_ZONE}|{_MONTH} {_TIME}(?: [0-9]{{4}})?)\]?(?:: ?| |(?=\[))"
-)
-#: How launchers mark the lines of a rank: `srun --label`, Open MPI, MPICH.
-_RANK_TAGS = (
-    r"\s*(?P<{0}srun>[0-9]{{1,6}}): ?",
-    r"\[[^\]\s]*,(?P<{0}mpirun>[0-9]{{1,6}})\](?:\[[^\]\s]*\])?<std(?:out|err|diag)>: ?",
-    r"\[(?P<{0}mpiexec>[0-9]{{1,6}})\] ?",
-)
-#: `pdsh` and `clush`: any word may stand so; it is a host's where the output of a tool follows.
-_HOST = r"(?P<{0}host>[A-Za-z0-9][\w.-]{{0,253}}): "
-_KINDS = ("srun", "mpirun", "mpiexec", "host")
+_AFTER = r"\]?(?:: ?| |(?=\[))"
+#: What stands before the lines of a tool: times, and how launchers mark those of a rank or host.
+#: A kind stands there in each line or in none, for a row may begin with what looks like one.
+_PREFIXES = {
+    # kubectl logs --timestamps
+    "iso": rf"\[?{_DAY}[T ]{_TIME}(?:Z|[-+][0-9]{{2}}:?[0-9]{{2}})?{_AFTER}",
+    # mpirun --timestamp-output
+    "year": rf"\[?{_MONTH} {_TIME} [0-9]{{4}}{_AFTER}",
+    # ts
+    "month": rf"\[?{_MONTH} {_TIME}{_AFTER}",
+    "time": rf"\[?{_TIME}{_AFTER}",
+    # srun --label
+    "srun": r" *(?P<{}>[0-9]{{1,6}}): ?",
+    # mpirun --tag-output of Open MPI
+    "mpirun": r"\[[^\]\s]*,(?P<{}>[0-9]{{1,6}})\](?:\[[^\]\s]*\])?<std(?:out|err|diag)>: ?",
+    # mpiexec -prepend-rank of MPICH
+    "mpiexec": r"\[(?P<{}>[0-9]{{1,6}})\] ?",
+    # pdsh, clush: any word may stand so, it is a host's where the output of a tool follows
+    "host": r"(?P<{}>[A-Za-z0-9][\w.-]{{0,253}}): ",
+}
+_TAGS = ("srun", "mpirun", "mpiexec", "host")
 
 #: What a stand-in program prints, which measures nothing.
 _SIMULATED = re.compile(r"# ?SIMULATED")
@@ -122,10 +129,18 @@ def _marks() -> Mapping[str, Marks]:
     return {tool: known.marks for tool, known in table.by_hand().items() if known.marks}
 
 
+def _kinds(name: str) -> list[str]:
+    """The patterns of all kinds, each a group of its name, as are the ranks and hosts in them."""
+    kinds = _PREFIXES.items()
+    return [
+        f"(?P<{kind}_{name}>{rest.format(f'{kind}_tag_{name}') if kind in _TAGS else rest})"
+        for kind, rest in kinds
+    ]
+
+
 @functools.cache
 def _prefixed(pattern: str) -> re.Pattern[str]:
-    tags = "|".join(tag.format(f"_{place}") for place, tag in enumerate((*_RANK_TAGS, _HOST)))
-    return re.compile(rf"(?P<prefix>(?:{_STAMP}|{tags}){{0,3}}?)\s*{pattern}")
+    return re.compile(rf"(?P<prefix>(?:{'|'.join(_kinds('any'))}){{0,3}}?)\s*{pattern}")
 
 
 def _marked(text: str) -> dict[int, _Hit]:
@@ -155,42 +170,37 @@ def _starts(text: str) -> list[int]:
 
 
 def _tag_pattern(prefixes: Sequence[str]) -> re.Pattern[str]:
-    """What stands before lines, of the kinds that stand before marks. A host's name counts only
-    where it does, as other words are followed by a colon, too.
+    """What stands before lines: of the kinds, and in the order, as before marks. A host's name
+    counts only where it does there, as other words are followed by a colon, too.
     """
-    whole = re.compile(
-        "|".join(
-            (
-                rf"(?P<stamp>{_STAMP})",
-                *(tag.format("") for tag in (*_RANK_TAGS, _HOST)),
-            )
-        )
-    )
-    parts: dict[str, str] = {}
+    one = re.compile("|".join(_kinds("one")))
+    orders: dict[tuple[str, ...], None] = {}
     hosts: set[str] = set()
     for prefix in dict.fromkeys(prefixes):
-        position = 0
-        while position < len(prefix) and (matched := whole.match(prefix, position)):
+        position, order = 0, []
+        while position < len(prefix) and (matched := one.match(prefix, position)):
             position = matched.end()
-            if matched["stamp"]:
-                parts["stamp"] = _STAMP
-            elif matched["host"]:
-                hosts.add(matched["host"])
-            else:
-                kind = next(kind for kind in _KINDS if matched[kind])
-                parts[kind] = _RANK_TAGS[_KINDS.index(kind)].format("")
-    if hosts:
-        parts["host"] = rf"(?P<host>{'|'.join(map(re.escape, sorted(hosts)))}):(?: |$)"
-    return re.compile(rf"(?:{'|'.join(parts.values())}){{1,3}}")
+            order.append(next(kind for kind in _PREFIXES if matched[f"{kind}_one"] is not None))
+            if order[-1] == "host":
+                hosts.add(matched["host_tag_one"])
+        orders[tuple(order)] = None
+    known = {**_PREFIXES, "host": rf"(?P<{{}}>{'|'.join(map(re.escape, sorted(hosts)))}):(?: |$)"}
+    alternatives = []
+    for place, kinds in enumerate(sorted(orders, key=len, reverse=True)):
+        parts = [
+            known[kind].format(f"tag_{place}_{number}") if kind in _TAGS else known[kind]
+            for number, kind in enumerate(kinds)
+        ]
+        alternatives.append("".join(parts))
+    return re.compile("|".join(alternatives))
 
 
 def _untagged(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
-    kinds = [kind for kind in _KINDS if kind in pattern.groupindex]
     bodies, tags = [], []
     for line in lines:
         matched = pattern.match(line)
         bodies.append(line[matched.end() :] if matched else line)
-        tags.append(next(filter(None, (matched[kind] for kind in kinds)), "") if matched else "")
+        tags.append(next(filter(None, matched.groups()), "") if matched else "")
     return bodies, tags
 
 
@@ -210,7 +220,10 @@ class _Part:
 
     hit: _Hit
     marks: Marks
+    #: of the rank or host whose line it begins with
     tag: str
+    #: the lines of all ranks are its
+    shared: bool
     first: int
     lines: list[_Line] = dataclasses.field(default_factory=list)
     #: how many of them stand above what the output begins with
@@ -229,7 +242,7 @@ class _Part:
 
     def section(self, simulated: bool, last: int) -> Section:
         """`last` is the number of the text's last line, the only one that may lack its end."""
-        lines = [line.tagged if self.marks.shared else line.text for line in self.lines]
+        lines = [line.tagged if self.shared else line.text for line in self.lines]
         if self.marks.end is not None:
             lines = list(self._alone(lines, self.marks.end))
         end = "" if self.lines[-1].number == last else "\n"
@@ -238,7 +251,7 @@ class _Part:
             "\n".join(lines) + end,
             self.first + 1,
             [line.number + 1 for line in self.lines],
-            self.tag,
+            "" if self.shared else self.tag,
             self.hit.mark.unread,
             simulated,
         )
@@ -305,7 +318,8 @@ class _Splitter:
     def _goes_on(self, hit: _Hit, current: _Part | None, line: str, tag: str) -> bool:
         if current is None or current.hit.tool != hit.tool:
             return False
-        if hit.mark.weak:
+        # One rank prints for all: another one that begins as well was started alone.
+        if hit.mark.weak or (current.shared and current.tag != tag):
             return True
         if hit.mark.unread or current.hit.mark.unread:
             return False
@@ -314,15 +328,17 @@ class _Splitter:
 
     def _begin(self, number: int, hit: _Hit, current: _Part | None, tag: str) -> _Part:
         marks = _marks()[hit.tool]
-        part = _Part(hit, marks, "" if marks.shared else tag, number)
-        lead = self._lead(current, marks) if not hit.mark.weak else []
+        # `pdsh` starts a program on each host, and not one on all of them.
+        shared = marks.shared and (not tag or tag.isdigit())
+        part = _Part(hit, marks, tag, shared, number)
+        lead = self._lead(current, hit.mark)
         if not self.parts:
             part.above = len(self.above) - len(lead)
             part.lines = self.above
         else:
             part.lines = lead
         self.parts.append(part)
-        if marks.shared:
+        if shared:
             self.open.clear()
             self.together = {tag: part}
             self.shared = part
@@ -333,15 +349,17 @@ class _Splitter:
         self.together[tag] = self.open[tag] = part
         return part
 
-    def _lead(self, current: _Part | None, marks: Marks) -> list[_Line]:
+    def _lead(self, current: _Part | None, mark: Mark) -> list[_Line]:
         """Those of the lines above that are of an output that begins now; taken from the one before
         it.
         """
         lines = self.above if not self.parts else current.lines if current is not None else []
+        # What the one before it begins with stays.
+        least = current.first if self.parts and current is not None else -1
         count = 0
-        for pattern in marks.lead:
-            line = lines[-1 - count].text if count < len(lines) else ""
-            if re.fullmatch(rf"\s*(?:{pattern})\s*", line):
+        for pattern in mark.lead:
+            line = lines[-1 - count] if count < len(lines) else None
+            if line and line.number > least and re.fullmatch(rf"\s*(?:{pattern})\s*", line.text):
                 count += 1
         lead = lines[len(lines) - count :]
         if self.parts:
@@ -355,7 +373,7 @@ def _joined(sections: Sequence[Section]) -> Iterator[Section]:
     last = ""
     for section in sections:
         why = _marks()[section.tool].why_one
-        same = held is not None and held.tool == section.tool
+        same = held is not None and (held.tool, held.tag) == (section.tool, section.tag)
         if held is not None and same and why and why(last + section.text):
             text = held.text + section.text
             held = dataclasses.replace(held, text=text, lines=[*held.lines, *section.lines])

@@ -15,6 +15,8 @@ class Mark:
     word: str
     #: what the line begins with, behind blanks and what a launcher puts before it
     pattern: str
+    #: the lines directly above that are of the same output, the nearest first; each may be missing
+    lead: tuple[str, ...] = ()
     #: it begins an output only where the lines above it are another tool's
     weak: bool = False
     #: why an output that begins so is not read; "" where it is
@@ -30,9 +32,6 @@ class Marks:
     """How the outputs of a tool are told apart from each other, and from those of other tools."""
 
     begins: tuple[Mark, ...]
-    #: the lines directly above the first mark that are of the output, the nearest first; each may
-    #: be missing
-    lead: tuple[str, ...] = ()
     #: whether a mark goes on with the output above it: (that output so far, the line)
     joins: Callable[[str, str], bool] = _never
     #: one process prints for all others, so that a line of any of them is of its output

@@ -36,21 +36,11 @@ def _joins(section: str, line: str) -> bool:
     if banner is None and " connected with " in line:
         return connected or bool(banners)
     if banner is None:
-        if connected or banners or "iperf: " in line or _HEADING in line + section:
-            return False
-        # A row of csv: a stream of another run has its number, and other ports.
-        own = _ports_of(line)
-        others = (_ports_of(row) for row in section.split("\n"))
-        return not any(ports[0] == own[0] != "-1" and ports != own for ports in others)
+        # A row of csv: none has such an interval below a heading.
+        return not (connected or banners or "iperf: " in line or _HEADING in line + section)
     if len(banners) == 1:
         return _is_other_side(section, banners[0], banner)
     return connected and not banners
-
-
-def _ports_of(row: str) -> tuple[str, ...]:
-    """The stream's number and the ports of both ends, of a row of csv."""
-    fields = row.split(",")
-    return (fields[5], *sorted((fields[2], fields[4]))) if len(fields) > 5 else ("",)
 
 
 def _is_other_side(section: str, one: re.Match[str], other: re.Match[str]) -> bool:
@@ -64,17 +54,16 @@ def _is_other_side(section: str, one: re.Match[str], other: re.Match[str]) -> bo
     return not other[2] or f" connected with {other[2]} " in section
 
 
+_LEAD = ("-{60}", "(?:STDERR: )?listener bind failed: .*")
 _MARKS = Marks(
     (
-        Mark("Client connecting to ", r"Client connecting to .*\b(?:TCP|UDP) port "),
-        Mark("Server listening on ", r"Server listening on .*\b(?:TCP|UDP) port "),
+        Mark("Client connecting to ", r"Client connecting to .*\b(?:TCP|UDP) port ", _LEAD),
+        Mark("Server listening on ", r"Server listening on .*\b(?:TCP|UDP) port ", _LEAD),
         Mark(" connected with ", _CONNECTED),
         Mark("iperf: ", r"(?:STDERR: )?\S*iperf: (?:unrec|illegal|invalid|option)"),
         Mark(_HEADING, _HEADING),
         Mark(",0.0-", r"[-+0-9:.]{14,40},[^,]*,[0-9]+,"),
     ),
-    # A busy machine comes to its banner after its first lines.
-    lead=("-{60}", "(?:STDERR: )?listener bind failed: .*", *(_CONNECTED,) * 32),
     joins=_joins,
 )
 

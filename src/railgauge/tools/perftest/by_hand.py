@@ -29,15 +29,15 @@ def _joins(section: str, line: str) -> bool:
     return waits and any(name in line for name in _NAMES)
 
 
+#: The rule above a name is its own: below the rows of the run before it, it would end them.
+_RULE = (r"-{87,}|\*{30,}",)
 _MARKS = Marks(
     (
-        Mark(_WAITING, rf"\* {_WAITING}"),
-        *(Mark(name, rf"(?:RDMA_|Send|Atomic|raw_)[ \w]*{name}") for name in _NAMES),
+        Mark(_WAITING, rf"\* {_WAITING}", _RULE),
+        *(Mark(name, rf"(?:RDMA_|Send|Atomic|raw_)[ \w]*{name}", _RULE) for name in _NAMES),
         Mark("#bytes", r"#bytes\s+#iterations\s", weak=True),
         Mark("Couldn't connect to ", "(?:STDERR: )?Couldn't connect to "),
     ),
-    # The rule above a name is its own: below the rows of the run before it, it would end them.
-    lead=(r"-{87,}|\*{30,}",),
     joins=_joins,
 )
 

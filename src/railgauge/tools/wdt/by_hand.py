@@ -38,11 +38,10 @@ def _joins(section: str, line: str) -> bool:
 
 _MARKS = Marks(
     (
-        *(Mark(word, _LOG + word) for word in _BEGINNINGS),
+        *(Mark(word, _LOG + word, (_THROTTLER,) * 4) for word in _BEGINNINGS),
         Mark("wdt>", _LOG, weak=True),
         Mark("Transfer status", _LOG + "Transfer status", weak=True),
     ),
-    lead=(_THROTTLER,) * 4,
     joins=_joins,
 )
 
