@@ -70,7 +70,7 @@ class Readings:
         if limit := self.limit(run, measurement):
             share = limit.share(measurement.value)
             above = ", more than it allows" if limit.exceeded_by(measurement.value) else ""
-            yield f"{share:.1%} of {limit.value:.4g}{above}"
+            yield f"{share:.1%} of {limit.value:.4g} {limit.unit}{above}"
         if run.reading.simulated:
             yield "SIMULATED"
 
