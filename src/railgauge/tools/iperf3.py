@@ -534,6 +534,7 @@ _MARKS = Marks(
             r'(?:\{.*"start".*)?"connected"\s*:\s*\[',
             (r'"start"\s*:\s*\{', r"\{"),
         ),
+        Mark("iperf3: error", "iperf3: error ", weak=True),
         Mark("Connecting to host ", r"Connecting to host \S+, port ", unread=_TEXT),
         Mark("Server listening on ", r"Server listening on [0-9]+", unread=_TEXT),
     ),

@@ -319,7 +319,8 @@ class _Splitter:
         if current is None or current.hit.tool != hit.tool:
             return False
         # One rank prints for all: another one that begins as well was started alone.
-        if hit.mark.weak or (current.shared and current.tag != tag):
+        alone = current.shared and current.tag.isdigit() and tag.isdigit() and current.tag != tag
+        if hit.mark.weak or alone:
             return True
         if hit.mark.unread or current.hit.mark.unread:
             return False

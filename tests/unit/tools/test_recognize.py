@@ -226,6 +226,16 @@ def test_hosts_that_pdsh_starts_a_test_on_are_read_apart() -> None:
     assert [section.read().ok for section in recognize(text)] == [True, True]
 
 
+def test_hosts_after_a_run_without_tags_are_read_apart_from_it() -> None:
+    text = NCCL + WAYS["pdsh"](single("a1", 100)) + WAYS["srun --label"](NCCL)
+    assert [section.read().ok for section in recognize(text)] == [True, True, True]
+
+
+def test_a_client_that_was_refused_is_a_run() -> None:
+    (section,) = recognize("iperf3: error - unable to connect to server: Connection refused\n")
+    assert "unable to connect" in section.read().reason
+
+
 def single(host: str, pid: int) -> str:
     lines = TEXTS["one-rank/out"].split("\n")
     return "\n".join(re.sub(r"Pid +[0-9]+ on +\S+", f"Pid {pid} on {host}", row) for row in lines)
