@@ -499,7 +499,7 @@ MUTANTS = [
         "src/railgauge/textfiles.py",
         "if counted.filled > end or counted.count <= end:",
         "if False:",
-        "tests/unit/test_textfiles.py -k never_read_as_whole",
+        "tests/unit/test_textfiles.py -k damaged_header",
     ),
     Mutant(
         "two runs of iperf2 in csv are one",

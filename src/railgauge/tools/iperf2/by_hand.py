@@ -22,6 +22,7 @@ def _stated(text: str) -> Mapping[str, str]:
 _BANNER = re.compile(r"(Client connecting to|Server listening on) (?:(\S+), )?.*")
 _PID = re.compile(r"with pid ([0-9]+)")
 _CONNECTED = r"\[ *\*?[0-9]+\] local \S+ port .*"
+_STREAM = re.compile(r"\[ *\*?[0-9]+\] local ")
 _ROW = re.compile(r"\] +[0-9.]+\s?- *[0-9.]+ sec ")
 _HEADING = "time,src"
 
@@ -33,14 +34,16 @@ def _joins(section: str, line: str) -> bool:
     banners = list(_BANNER.finditer(section))
     connected = " connected with " in section
     banner = _BANNER.search(line)
-    if banner is None and " connected with " in line:
-        return connected or bool(banners)
-    if banner is None:
-        # A row of csv: none has such an interval below a heading.
-        return not (connected or banners or "iperf: " in line or _HEADING in line + section)
-    if len(banners) == 1:
-        return _is_other_side(section, banners[0], banner)
-    return connected and not banners
+    if banner is not None:
+        if len(banners) == 1:
+            return _is_other_side(section, banners[0], banner)
+        return connected and not banners
+    if stream := _STREAM.match(line.strip()):
+        # A stream connects once: this one is of the next run, which comes to its banner later.
+        return (connected or bool(banners)) and stream[0] not in section
+    # A row of csv: none has such an interval below a heading.
+    others = ("iperf: ", _HEADING)
+    return not (connected or banners or any(word in line + section for word in others))
 
 
 def _is_other_side(section: str, one: re.Match[str], other: re.Match[str]) -> bool:
