@@ -57,6 +57,11 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     from railgauge.textfiles import Unread, read_all
     from railgauge.tools import recognize
 
+    if "" in paths:
+        raise RailgaugeError(
+            "nothing is named, as where a variable is not set: expected a file, a folder or `-`",
+            next_step="railgauge read . for this folder",
+        )
     readings = Readings(_nic(word, nics))
     for source in read_all(paths):
         readings.files += 1

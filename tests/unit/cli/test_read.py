@@ -63,6 +63,11 @@ def test_wrong_usage_is_one_error_with_an_example(words: list[str]) -> None:
     assert error.exit_code == 3 and "railgauge read" in str(error.next_step)
 
 
+def test_a_variable_that_is_not_set_is_not_this_folder() -> None:
+    error = typed("").exception
+    assert isinstance(error, RailgaugeError) and error.exit_code == 3
+
+
 def test_standard_input_and_archives_are_read() -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as made:
