@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from railgauge.tools import Reading, table
+from railgauge.tools.common.by_hand import ByHand
 from railgauge.tools.common.lines import STDERR, uncoloured
 from railgauge.tools.common.marks import Mark, Marks
 
@@ -74,10 +75,14 @@ class Section:
 
     def read(self) -> Reading:
         """What the tool's reader makes of it; its lines are those of the whole text."""
-        reading = table.by_hand()[self.tool].read([self.text], (), None)
+        reading = _by_hand()[self.tool].read([self.text], (), None)
+        numbers = reading.measurements
+        if self.simulated:
+            numbers = tuple(dataclasses.replace(number, simulated=True) for number in numbers)
         return dataclasses.replace(
             reading,
             reason=_LINE.sub(self._renumbered, reading.reason),
+            measurements=numbers,
             simulated=reading.simulated or self.simulated,
         )
 
@@ -125,8 +130,13 @@ class _Hit:
 
 
 @functools.cache
+def _by_hand() -> Mapping[str, ByHand]:
+    return table.by_hand()
+
+
+@functools.cache
 def _marks() -> Mapping[str, Marks]:
-    return {tool: known.marks for tool, known in table.by_hand().items() if known.marks}
+    return {tool: known.marks for tool, known in _by_hand().items() if known.marks}
 
 
 def _kinds(name: str) -> list[str]:

@@ -294,6 +294,7 @@ def test_a_rehearsal_stays_one_wherever_its_mark_is() -> None:
     text = f"# SIMULATED: by a stand-in\nsome line\n{TEXTS['perftest/write-client.txt']}"
     found: list[Section] = recognize(TEXTS["osu/latency-7.1.txt"] + text)
     assert [section.read().simulated for section in found] == [True, True]
+    assert all(number.simulated for section in found for number in section.read().measurements)
 
 
 @pytest.mark.parametrize(
