@@ -20,6 +20,7 @@ from railgauge.tools import Completeness, Moved, ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides
 from railgauge.tools.common.documents import Count, Number, Part, document, validated
 from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
+from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.common.sides import collect
 from railgauge.tools.common.tcp import Row, TcpOptions
 
@@ -524,6 +525,22 @@ def _measurements(
 
 # ---- by hand -------------------------------------------------------------------------------
 
+_TEXT = "the text of iperf3 is not read: run it with --json"
+_MARKS = Marks(
+    (
+        # It stands first in the document, and in the event that begins a stream of them.
+        Mark(
+            '"connected"',
+            r'(?:\{.*"start".*)?"connected"\s*:\s*\[',
+            (r'"start"\s*:\s*\{', r"\{"),
+        ),
+        Mark("iperf3: error", "iperf3: error ", weak=True),
+        Mark("Connecting to host ", r"Connecting to host \S+, port ", unread=_TEXT),
+        Mark("Server listening on ", r"Server listening on [0-9]+", unread=_TEXT),
+    ),
+    end=re.compile(r'\}\s*|\{"start".*\}\s*|\{\s*"event"\s*:\s*"end".*'),
+)
+
 BY_HAND = ByHand(
     ("what the client printed with --json", "what the server printed with --json"),
     "A whole document without an error proves that the run came to its end. A server's document "
@@ -535,4 +552,5 @@ BY_HAND = ByHand(
     example=("streams=4", "duration_s=5"),
     needed=("streams", "duration_s"),
     exit_codes=2,
+    marks=_MARKS,
 )

@@ -19,6 +19,7 @@ from railgauge.model.sizes import parse_size
 from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer
 from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote, searched
+from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "osu"
@@ -322,6 +323,15 @@ def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options |
     return read(texts[0], calls=calls, options=options)
 
 
+_OSU = r"# OSU MPI(?:-[A-Z]+)? "
+_MARKS = Marks(
+    (
+        Mark("# OSU MPI", rf"{_OSU}(?:{'|'.join(_TITLES)}) v"),
+        Mark("# OSU ", "# OSU ", unread=f"another benchmark of OSU than {', '.join(_KNOWN)}"),
+    ),
+    shared=True,
+)
+
 BY_HAND = ByHand(
     ("what one run printed",),
     "No line of it says that the run finished, so its completeness is `unknown`. It is `proved` by "
@@ -333,4 +343,5 @@ BY_HAND = ByHand(
     example=("size_bytes=64KiB", "iterations=100"),
     needed=("size_bytes", "iterations"),
     stated=lambda text: {"benchmark": parse(text).benchmark},
+    marks=_MARKS,
 )

@@ -165,6 +165,13 @@ def test_what_a_tools_output_proves_is_as_its_schema(files: str) -> None:
     require("parse", typed("parse", "iperf2", str(DATA / "iperf2" / files)))
 
 
+@pytest.mark.parametrize("folder", ["perftest", "nccl-tests", "iperf3"])
+def test_what_logs_say_is_as_its_schema(folder: str) -> None:
+    found = typed("read", str(DATA / folder), "--nic", "400g-roce", "--nics", "4", "--json")
+    require("read", found)
+    assert any(measurement["limit"] for run in found["runs"] for measurement in run["measurements"])
+
+
 def test_a_verdict_read_again_is_as_its_schema(root: Path) -> None:
     (root / "campaigns").mkdir()
     Recorded(root / "campaigns" / "20261122T101655Z-lab-7578a0").write()

@@ -22,7 +22,7 @@ from railgauge import paths
 DOCUMENTS = [paths.HOME / "README.md", *sorted((paths.HOME / "docs").glob("*.md"))]
 
 #: Commands that need no cluster: a block of them is run here, and what it shows is compared.
-RUN_HERE = ("railgauge limit", "railgauge locate", "railgauge parse")
+RUN_HERE = ("railgauge limit", "railgauge locate", "railgauge parse", "railgauge read")
 
 #: The beginning of a command -> the test that runs it. The longest one that fits counts.
 RUN_BY = {

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from railgauge.model.call import Call
 from railgauge.tools import ParseError, Reading
+from railgauge.tools.common.marks import Marks
 
 
 class ReadSides(Protocol):
@@ -44,6 +45,8 @@ class ByHand:
     stated: Callable[[str], Mapping[str, Any]] = lambda text: {}
     #: how many exit codes a run has: 1 of a launcher, or one a side
     exit_codes: int = 1
+    #: how `railgauge read` recognizes its outputs; None: it does not
+    marks: Marks | None = None
 
     def expected(self, words: Sequence[str]) -> dict[str, Any]:
         """`name=value` of each word; ValueError names the word, and what was expected."""

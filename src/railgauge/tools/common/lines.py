@@ -62,6 +62,11 @@ def searched(pattern: re.Pattern[str]) -> Callable[[str], re.Match[str] | None]:
     return lambda line: remembered(line) if len(line) <= _SHORT else pattern.search(line)
 
 
+def uncoloured(text: str) -> str:
+    """A text without colour codes."""
+    return _COLOUR.sub("", text)
+
+
 def plain(line: str) -> tuple[str, str]:
     """A line without colour codes, and without the tag of the rank that printed it; and the tag."""
     line = _COLOUR.sub("", line).strip()

@@ -77,6 +77,16 @@ def _began(total: Total) -> float:
     return 0.0 if total.ended_s is None else total.ended_s - total.duration_s - _CSV_SLACK_S
 
 
+def require_own_ports(line: int, row: Mapping[str, str], known: dict[str, list[str]]) -> None:
+    """ParseError where a row of csv is of a stream that had other ports: another run's. `known` are
+    those of streams by id; what a server reports of UDP has its own end first.
+    """
+    ports = sorted(row.get(name, "") for name in ("srcport", "dstport"))
+    name = row.get("transferid", "")
+    if name != "-1" and known.setdefault(name, ports) != ports:
+        raise _several(line, f"[{name}] has other ports than above")
+
+
 def csv_time_s(text: str) -> float | None:
     """The seconds of a time of `-y C`; None where it is none."""
     matched = _CSV_TIME.fullmatch(text)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from railgauge.tools import ParseError
 from railgauge.tools.common.lines import DIED, LABELS, numbered, quote, searched
 from railgauge.tools.common.numbers import Shown
+from railgauge.tools.iperf2 import runs
 from railgauge.tools.iperf2.directions import CONNECTED, apart
 from railgauge.tools.iperf2.result import (
     BYTES_SLACK,
@@ -26,7 +27,6 @@ from railgauge.tools.iperf2.result import (
     Stall,
     Stream,
 )
-from railgauge.tools.iperf2.runs import Connection, Total, csv_time_s, require_one_run
 
 # The sum's clock runs on for streams that started late; never so long.
 _SUM_LONGEST = 2
@@ -174,8 +174,9 @@ class _Reader:
         self.sum_columns: list[str] | None = None
         self.csv_header: list[str] | None = None
         self.csv = False
+        self.csv_ports: dict[str, list[str]] = {}
         self.ports: list[tuple[int, int]] = []
-        self.connections: list[Connection] = []
+        self.connections: list[runs.Connection] = []
         #: id -> its ports, and when it began
         self.began: dict[str, tuple[tuple[int, int], float]] = {}
         self.mss: list[int] = []
@@ -302,7 +303,9 @@ class _Reader:
                 names = _CSV_COLUMNS + _CSV_UDP_COLUMNS
         if len(fields) < len(names):
             raise ParseError(number, f"{len(fields)} columns", f"{len(names)} columns")
-        self._add(self._csv_row(number, line, dict(zip(names, fields, strict=False))), line)
+        row = dict(zip(names, fields, strict=False))
+        runs.require_own_ports(number, row, self.csv_ports)
+        self._add(self._csv_row(number, line, row), line)
         self.csv = True
         return True
 
@@ -331,7 +334,7 @@ class _Reader:
             int(retransmits) if retransmits is not None else None,
             # A client that got no report of the server's prints -1 datagrams.
             received=datagrams is not None and re.fullmatch(r"[0-9]{1,18}", datagrams) is not None,
-            ended_s=csv_time_s(field.get("time", "")),
+            ended_s=runs.csv_time_s(field.get("time", "")),
         )
 
     def output(self) -> Output:
@@ -343,7 +346,7 @@ class _Reader:
             # Of UDP the server's report counts where there is one, not what was sent.
             if not self.udp or row.received == received or row.id == "SUM":
                 groups.setdefault(row.id, []).append(row)
-        require_one_run(self.connections, _totals(groups))
+        runs.require_one_run(self.connections, _totals(groups))
         streams = [_final(rows) for name, rows in groups.items() if name != "SUM"]
         still = [rows for name, rows in groups.items() if name != "SUM" and _stood_still(rows)]
         if still and len(still) == len(streams):
@@ -398,7 +401,7 @@ class _Reader:
                 self.began[connection["id"]] = self.ports[-1], time.timestamp()
         if own := _ID.match(line):
             began = self.began.get(own[1]) if connection else None
-            self.connections.append(Connection(number, own[1], began[1] if began else None))
+            self.connections.append(runs.Connection(number, own[1], began[1] if began else None))
 
     def _clocks(self, streams: Sequence[_Row], side: int) -> dict[int, Clock]:
         clocks = {}
@@ -427,10 +430,10 @@ class _Reader:
         return None
 
 
-def _totals(groups: Mapping[str, Sequence[_Row]]) -> dict[str, Total]:
+def _totals(groups: Mapping[str, Sequence[_Row]]) -> dict[str, runs.Total]:
     """The row from 0 to its end of each stream that has one."""
     return {
-        name: Total(last.line, first.line, first is not last, last.end.value, last.ended_s)
+        name: runs.Total(last.line, first.line, first is not last, last.end.value, last.ended_s)
         for name, rows in groups.items()
         for first, last in [(rows[0], rows[-1])]
         if name != "SUM" and last.start.value == 0

@@ -11,10 +11,12 @@ from railgauge.model.call import Call
 from railgauge.model.sizes import parse_size
 from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer
+from railgauge.tools.common.marks import Mark, Marks
+from railgauge.tools.nccl_tests.alone import why_alone
 from railgauge.tools.nccl_tests.judge import read
 from railgauge.tools.nccl_tests.options import TOOL, Options
 from railgauge.tools.nccl_tests.result import Result
-from railgauge.tools.nccl_tests.text import parse
+from railgauge.tools.nccl_tests.text import BEGINNINGS, parse
 
 
 def _ranks(result: Result) -> int:
@@ -56,6 +58,23 @@ def _read(texts: Sequence[str], codes: Sequence[int], options: Options | None) -
     return read({0: texts[0]}, json_text=json_text, calls=calls, options=options)
 
 
+def _joins(section: str, line: str) -> bool:
+    """The lines that a test begins with stand in a fixed order."""
+    stage = next(place for place, word in enumerate(BEGINNINGS) if word in line)
+    return not any(word in section for word in BEGINNINGS[stage:])
+
+
+_MARKS = Marks(
+    (
+        *(Mark(word, rf"#?\s*{word}s?\b") for word in BEGINNINGS),
+        Mark("algbw", r"#?\s*(?:size|bytes)\s+(?:count|N)\s", weak=True),
+        Mark("Out of bounds values", r"#?\s*Out of bounds values", weak=True),
+    ),
+    joins=_joins,
+    shared=True,
+    why_one=why_alone,
+)
+
 BY_HAND = ByHand(
     ("what one run printed", "what -J wrote in the same run"),
     "Versions that end with `# Collective test concluded` prove by it that the run finished; of "
@@ -77,4 +96,5 @@ BY_HAND = ByHand(
     _read,
     example=("operation=all_reduce", "ranks=8"),
     stated=_stated,
+    marks=_MARKS,
 )

@@ -90,7 +90,7 @@ def scan(text: str) -> tuple[Result, ...]:
 
 
 #: The lines that a test may begin with, in their order.
-_BEGINNINGS = ("nccl-tests version", "Collective test starting", "nThread")
+BEGINNINGS = ("nccl-tests version", "Collective test starting", "nThread")
 
 
 def apart(text: str) -> list[str]:
@@ -113,11 +113,11 @@ def each(text: str) -> list[str]:
     lines = text.split("\n")
     starts: list[int] = []
     tags: set[str] = set()
-    last = len(_BEGINNINGS)
+    last = len(BEGINNINGS)
     for number, line in enumerate(lines):
         body, tag = plain(line)
         body = body.strip(" \t\r#")
-        stage = next((i for i, word in enumerate(_BEGINNINGS) if body.startswith(word)), None)
+        stage = next((i for i, word in enumerate(BEGINNINGS) if body.startswith(word)), None)
         if stage is not None:
             tags.add(tag)
             if stage <= last:

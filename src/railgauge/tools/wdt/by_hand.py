@@ -8,6 +8,7 @@ from typing import Any
 from railgauge.model.sizes import parse_size
 from railgauge.node.wdt_url import redacted
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides, yes_or_no
+from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.file_transfer import FileSet
 from railgauge.tools.wdt.judge import read
 from railgauge.tools.wdt.options import TOOL, Options
@@ -22,6 +23,27 @@ def _stated(text: str) -> Mapping[str, str]:
     summary = parse(redacted(text)).summary
     return {"encryption": summary.encryption} if summary and summary.encryption else {}
 
+
+#: The lines that a side begins with, in their order.
+_BEGINNINGS = ("Running WDT ", "One time initialization of WDT", "WDT Sender ", "WDT Receiver ")
+_LOG = r"(?:[IWEF][0-9]{4,8} [0-9:.]+ +[0-9]+ [^\s:]+:[0-9]+\] )?(?:wdt>\s)?\s*"
+_THROTTLER = r"[IWEF][0-9]{4,8} .* (?:Throttler|WdtResourceController)\.cpp:.*"
+
+
+def _joins(section: str, line: str) -> bool:
+    place = next(place for place, word in enumerate(_BEGINNINGS) if word in line)
+    later = (*_BEGINNINGS[place:], "Returning with")
+    return not any(word in section for word in later)
+
+
+_MARKS = Marks(
+    (
+        *(Mark(word, _LOG + word, (_THROTTLER,) * 4) for word in _BEGINNINGS),
+        Mark("wdt>", _LOG, weak=True),
+        Mark("Transfer status", _LOG + "Transfer status", weak=True),
+    ),
+    joins=_joins,
+)
 
 BY_HAND = ByHand(
     ("what the sender printed", "what the receiver printed"),
@@ -43,4 +65,5 @@ BY_HAND = ByHand(
     needed=("files", "file_bytes", "streams"),
     stated=_stated,
     exit_codes=2,
+    marks=_MARKS,
 )

@@ -1,0 +1,197 @@
+"""The texts in what a person names: files, folders, archives and standard input, by content.
+
+All of it is bounded, and nothing of an archive is written. What cannot be read is named with its
+reason.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from railgauge import textfile
+from railgauge.errors import RailgaugeError
+
+#: The most bytes of a file, of all that an archive holds, and of its members.
+LARGEST_FILE = 256 * 2**20
+LARGEST_ARCHIVE = 1024 * 2**20
+MOST_MEMBERS = 100_000
+
+_GZIP = b"\x1f\x8b"
+_OTHERS = {
+    b"PK\x03\x04": "a zip archive",
+    b"\xfd7zXZ\x00": "compressed by xz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd",
+    b"BZh": "compressed by bzip2",
+}
+_HEADER = 512
+
+
+class Text(NamedTuple):
+    name: str
+    text: str
+
+
+class Unread(NamedTuple):
+    name: str
+    reason: str
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def read_all(paths: Sequence[str]) -> Iterator[Text | Unread]:
+    """The texts of files, of all files below folders, of archives (tar, tar.gz) and of `-`, which
+    is standard input. Below a folder names that begin with a dot are passed over.
+    """
+    for path in paths:
+        if path == "-":
+            yield from _opened("-", sys.stdin.buffer)
+        elif Path(path).is_dir():
+            yield from _below(path)
+        else:
+            yield from _of_file(Path(path))
+
+
+def _below(folder: str) -> Iterator[Text | Unread]:
+    failed: list[OSError] = []
+    for where, folders, names in os.walk(folder, onerror=failed.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(where, name) for name in sorted(names) if not name.startswith(".")):
+            # One that is open for nobody to write to would be waited for.
+            if path.is_fifo() or path.is_socket():
+                yield Unread(str(path), "not a file")
+            else:
+                yield from _of_file(path)
+    for error in failed:
+        yield Unread(str(error.filename), str(error.strerror))
+
+
+def _of_file(path: Path) -> Iterator[Text | Unread]:
+    try:
+        with path.open("rb") as stream:
+            yield from _opened(str(path), stream)
+    except OSError as error:
+        yield Unread(str(path), error.strerror or str(error))
+
+
+def _opened(name: str, stream: _Readable) -> Iterator[Text | Unread]:
+    head = stream.read(_HEADER)
+    whole = _Joined(head, stream)
+    if head.startswith(_GZIP):
+        yield from _unpacked(name, whole)
+    elif _is_tar(head):
+        yield from _members(name, whole)
+    else:
+        try:
+            yield _text(name, whole.read(LARGEST_FILE + 1))
+        except OSError as error:
+            yield Unread(name, error.strerror or str(error))
+
+
+def _unpacked(name: str, stream: _Readable) -> Iterator[Text | Unread]:
+    try:
+        with gzip.GzipFile(fileobj=stream) as unpacked:  # type: ignore[call-overload]
+            head = unpacked.read(_HEADER)
+            whole = _Joined(head, unpacked)
+            if _is_tar(head):
+                yield from _members(name, whole)
+            else:
+                yield _text(name, whole.read(LARGEST_FILE + 1))
+    except (OSError, EOFError, zlib.error) as error:
+        yield Unread(name, f"not a whole gzip file: {error}")
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
+
+
+def _text(name: str, content: bytes) -> Text | Unread:
+    if len(content) > LARGEST_FILE:
+        return Unread(name, f"more than {LARGEST_FILE // 2**20} MiB")
+    for magic, kind in _OTHERS.items():
+        if content.startswith(magic):
+            return Unread(name, f"{kind}: unpack it")
+    if _is_tar(content[:_HEADER]) or content.startswith(_GZIP):
+        return Unread(name, "an archive within an archive: unpack it")
+    try:
+        textfile.refuse_utf16(Path(name), content)
+    except RailgaugeError as error:
+        return Unread(name, error.message.removeprefix(f"{name}: "))
+    if b"\0" in content[:8192]:
+        return Unread(name, "not a text")
+    return Text(name, content.decode("utf-8", errors="replace"))
+
+
+# ---- archives ------------------------------------------------------------------------------
+
+
+class _Joined:
+    """A stream of which the first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: _Readable) -> None:
+        self._head = head
+        self._rest = rest
+
+    def read(self, size: int, /) -> bytes:
+        taken, self._head = self._head[:size], self._head[size:]
+        return taken + self._rest.read(size - len(taken)) if len(taken) < size else taken
+
+
+class _Counted:
+    """An archive's bytes, up to the bound; and how far it is more than zeros."""
+
+    def __init__(self, stream: _Readable) -> None:
+        self._stream = stream
+        self.count = self.filled = 0
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        if used := len(content.rstrip(b"\0")):
+            self.filled = self.count + used
+        self.count += len(content)
+        if self.count > LARGEST_ARCHIVE:
+            raise _TooLarge
+        return content
+
+
+def _members(name: str, stream: _Readable) -> Iterator[Text | Unread]:
+    counted = _Counted(stream)
+    try:
+        with tarfile.open(fileobj=counted, mode="r|") as archive:  # type: ignore[call-overload]
+            for number, member in enumerate(archive):
+                if number >= MOST_MEMBERS:
+                    yield Unread(name, f"more than {MOST_MEMBERS} members")
+                    return
+                if not member.isdir():
+                    yield _member(f"{name}:{member.name}", archive, member)
+            end = archive.offset
+        while counted.read(tarfile.RECORDSIZE):
+            pass
+        # Where a header is damaged or missing tarfile ends, too, and says nothing.
+        if counted.filled > end or counted.count <= end:
+            yield Unread(name, "the archive is damaged or cut: it has no end")
+    except _TooLarge:
+        yield Unread(name, f"more than {LARGEST_ARCHIVE // 2**20} MiB in the archive")
+    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
+        yield Unread(name, f"the archive is damaged or cut: {error}")
+
+
+def _member(name: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> Text | Unread:
+    if not member.isreg() or member.issparse():
+        return Unread(name, "a link, or no usual file")
+    if member.size > LARGEST_FILE:
+        return Unread(name, f"more than {LARGEST_FILE // 2**20} MiB")
+    stream = archive.extractfile(member)
+    return _text(name, stream.read() if stream else b"")
