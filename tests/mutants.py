@@ -99,6 +99,13 @@ def _contention(what: str, old: str, test: str, new: str = "False") -> Mutant:
 
 MUTANTS = [
     Mutant(
+        "a few destinations are no uplink of a leaf that is not known",
+        "src/railgauge/locating/judge.py",
+        "(received or len(sent) >= _SENT_TO)",
+        "True",
+        f"{_INNOCENTS} -k behind_a_link",
+    ),
+    Mutant(
         "a link that was found after a node explains nothing of it",
         "src/railgauge/locating/judge.py",
         "        for path in one.lows if self.paths.fabric else ():\n",

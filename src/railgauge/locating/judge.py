@@ -60,6 +60,10 @@ _NEARLY_ALL, _PARTLY = 0.9, 0.1
 #: A node is low at home where the chance that a healthy one is so often is less.
 _AT_HOME = 0.05
 
+#: Of unknown leaves: all data of a healthy node to so many destinations takes one of two uplinks
+#: with a chance of 1 in 256.
+_SENT_TO = 8
+
 #: A node of a larger share of bad rails is at fault itself.
 MOST_RAILS = 0.5
 
@@ -320,17 +324,19 @@ class _Judge:
         witnesses = [witness for witness in self._witnesses(one) if witness.sound]
         low = [witness for witness in witnesses if witness.level]
         sent = {path[1].node for path in one.lows if path[0] in one.ends}
+        received = {path[0].node for path in one.lows if path[1] in one.ends}
         if leaf is None:
-            # Data to one destination takes one path from all, but those of its own leaf.
+            # Data to one destination takes one path from all, but those of its own leaf; and half
+            # of what a leaf sends may take one uplink.
             met_most = 5 * len(low) >= 4 * (len(self.evidence.ends) - 1)
-            if len(low) > _NEARLY_ALL * len(witnesses) and (met_most or (directed and sent)):
+            many = directed and sent and (received or len(sent) >= _SENT_TO)
+            if len(low) > _NEARLY_ALL * len(witnesses) and (met_most or many):
                 return ""
             return "a partner on its own leaf: leaves are not known"
         leaves = {leaf_of.get(end) for of_node in self.evidence.ends.values() for end in of_node}
         if len(leaves) < 2 or self._low_at_home(one, low, witnesses):
             return ""
         # A path to one end is not one from it: both would have to be bad.
-        received = {path[0].node for path in one.lows if path[1] in one.ends}
         enough = len(sent) > 1 or len(sent | received) > len(sent) > 0
         if directed and enough and self._leaf_sends_well(one, leaf):
             return ""
