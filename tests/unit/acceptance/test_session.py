@@ -23,7 +23,7 @@ print(len(ours), *sorted(name for name, cached in ours.items() if not Path(cache
 """
 
 
-@pytest.mark.parametrize("module", ["agent", "conducting", "launches", "ranks", "beside"])
+@pytest.mark.parametrize("module", ["agent", "conducting", "launches", "ranks", "mpi_under_load"])
 def test_nothing_that_nodes_import_is_compiled_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
