@@ -69,3 +69,10 @@ def test_a_campaigns_verdict_says_what_its_results_do_not_exclude(tmp_path: Path
 def test_an_accepted_campaigns_verdict_leaves_nothing_open(tmp_path: Path) -> None:
     verdict = Recorded(tmp_path / "20261121T042325Z-lab-91c33c").decide()
     assert (verdict.decision, verdict.fewest_good) == ("accept", None)
+
+
+def test_a_finding_is_printed_with_its_kind_for_railgauge_explain(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path / "20261121T042325Z-lab-91c33c")
+    recorded.floor = 9.0
+    recorded.result(0, value=6.0)
+    assert ") [out-of-reference]\n" in text.plain(recorded.decide())

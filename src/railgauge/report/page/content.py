@@ -332,7 +332,7 @@ def _of_place(
         first.weight,
         _where(group),
         also,
-        tuple(dict.fromkeys(finding.message for finding in group)),
+        tuple(dict.fromkeys(f"{finding.message} [{finding.kind}]" for finding in group)),
         tuple(dict.fromkeys(f.next_step for f in group if f.next_step)),
         evidence,
         tuple(number_row(one)[2:] for one in measured[:MOST_LINES]),
