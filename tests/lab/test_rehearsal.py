@@ -176,7 +176,7 @@ def test_ranks_that_start_alone_are_the_launchers_fault_and_no_nodes(
     assert code == 2, output
     assert re.search(reason, output, re.DOTALL), output
     assert "SIMULATED INCONCLUSIVE" in output and "set launch_options" in output
-    assert "look first at" not in output
+    assert "is at fault" not in output
 
 
 @pytest.mark.parametrize("scenario", [wrong[0] for wrong in WRONG])
@@ -275,7 +275,7 @@ def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
     kinds = {finding["kind"] for finding in verdict()["findings"]}
     assert {"not-told-apart", "not-run"} <= kinds, answer.stdout
     assert verdict()["measurements"] == []
-    assert "look first at" not in answer.stdout and "the path between" not in answer.stdout
+    assert "is at fault" not in answer.stdout and "the path between" not in answer.stdout
 
 
 def test_one_launch_clears_all_pairs_of_a_round(

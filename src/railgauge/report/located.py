@@ -69,8 +69,11 @@ def name(suspect: Suspect) -> str:
     return f"{suspect.kind} {suspect.name}"
 
 
-def look(suspect: Suspect) -> str:
-    return "look first at" if suspect.confirmed else "look at"
+def state(suspect: Suspect) -> str:
+    """What a sentence says of it: `is at fault`, or `is suspected`."""
+    if suspect.kind == "load":
+        return "is slow" if suspect.confirmed else "is suspected"
+    return "is at fault" if suspect.confirmed else "is suspected"
 
 
 def evidence(suspect: Suspect, most: int = 3) -> Iterator[str]:

@@ -253,11 +253,9 @@ def _losses(best: Condition) -> list[tuple[float | None, str]]:
 
 
 def _print_suspect(console: Console, suspect: Suspect) -> None:
-    state = "" if suspect.confirmed else ", not confirmed"
     name = escape(located.name(suspect))
     console.print(
-        f"  {located.look(suspect)} [bold]{name}[/]{state}: {escape(suspect.why)}",
-        soft_wrap=True,
+        f"  [bold]{name}[/] {located.state(suspect)}: {escape(suspect.why)}", soft_wrap=True
     )
     for line in located.evidence(suspect):
         console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)

@@ -83,7 +83,7 @@ def numbers_in(text: str) -> dict[str, Any]:
 
 def test_the_verdict_stands_first_with_its_reason_and_suspect(tmp_path: Path) -> None:
     text = Elements(page.html(pages.cluster(tmp_path, 4, 2, bad=(1, 1)))).text
-    assert "✕ REJECT 2 findings; look first at n2." in text
+    assert "✕ REJECT 2 findings; n2 is at fault." in text
 
 
 def test_a_finding_has_place_number_reference_limit_and_what_to_type(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_finding_has_place_number_reference_limit_and_what_to_type(tmp_path: P
 
 def test_below_the_verdict_stands_what_speaks_against_the_first_suspect(tmp_path: Path) -> None:
     text = Elements(page.html(pages.cluster(tmp_path, 4, 2, bad=(1, 1)))).text
-    assert "look first at n2. n2, confirmed: in 2 failing cases, and in none that passed." in text
+    assert "n2 is at fault. n2, confirmed: in 2 failing cases, and in none that passed." in text
 
 
 def test_without_a_suspect_the_first_finding_stands_below_the_verdict(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_rehearsal_says_simulated_wherever_it_says_a_verdict(tmp_path: Path) -
     assert (
         re.findall(r"(\w+) REJECT", text) == ["SIMULATED"] * 2 and "<title>SIMULATED REJECT" in text
     )
-    for heading in ("Look first at", "Findings", "By check", "All numbers"):
+    for heading in ("Suspects", "Findings", "By check", "All numbers"):
         assert f"<h2>SIMULATED {heading}" in text
 
 

@@ -2052,7 +2052,7 @@ def test_a_drained_or_reserved_node_is_inconclusive(recorded: Recorded) -> None:
 
 def test_a_way_is_told_in_the_text(recorded: Recorded) -> None:
     recorded.fail(1, PAIR_FAILURE)
-    assert "look at the path between n2 and n3" in text.plain(recorded.decide())
+    assert "the path between n2 and n3 is suspected" in text.plain(recorded.decide())
 
 
 def test_node_that_a_failure_names_comes_before_what_is_common() -> None:
@@ -2116,7 +2116,7 @@ def test_text_has_every_finding_with_place_evidence_and_next_step(
 
 def test_text_names_the_suspects(recorded: Recorded) -> None:
     recorded.fail(1, NODE_FAILURE)
-    assert "look first at n2" in text.plain(recorded.decide())
+    assert "n2 is at fault: " in text.plain(recorded.decide())
 
 
 def test_text_has_every_measurement_beside_its_reference_and_limit(recorded: Recorded) -> None:

@@ -210,7 +210,7 @@ def test_the_gate_keeps_its_nodes_and_tests_the_others_again(dark: Recorded) -> 
 
 def test_the_verdict_says_where_to_look(dark: Recorded) -> None:
     said = text.plain(decided(dark))
-    assert "look first at leaf leaf2: no node of leaf2 answers (n[3-4])" in said
+    assert "leaf leaf2 is at fault: no node of leaf2 answers (n[3-4])" in said
 
 
 @pytest.mark.parametrize(

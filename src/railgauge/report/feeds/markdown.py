@@ -1,4 +1,4 @@
-"""A verdict in Markdown, for a ticket: the verdict, where to look first, findings, numbers."""
+"""A verdict in Markdown, for a ticket: the verdict, suspects, findings, numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def markdown(verdict: Verdict) -> str:
         lines.append(f"- {plain(partition)}: {len(nodes)} nodes, {code(folded(nodes))}")
     lines += [f"- campaign {code(campaign.id)}, {campaign.started} to {campaign.finished}", ""]
     if verdict.suspects:
-        lines += [f"### {mark}Look first at", ""]
+        lines += [f"### {mark}Suspects", ""]
         accused = [
             (located.name(s) + ("" if s.confirmed else ", not confirmed"), s.why)
             for s in verdict.suspects

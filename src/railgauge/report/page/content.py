@@ -108,11 +108,16 @@ def folded(nodes: Sequence[str]) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """The verdict's reason, and where to look first."""
-    first = [located.name(suspect) for suspect in verdict.suspects]
-    look = f"; {located.look(verdict.suspects[0])} {', '.join(first[:5])}" if first else ""
-    more = f" and {len(first) - 5} more" if len(first) > 5 else ""
-    return f"{verdict.reason}{look}{more}."
+    """The verdict's reason, and what is at fault or suspected."""
+    if not verdict.suspects:
+        return f"{verdict.reason}."
+    # The most certain come first.
+    state = located.state(verdict.suspects[0])
+    first = [located.name(s) for s in verdict.suspects if located.state(s) == state]
+    names = ", ".join(first[:5]) + (f" and {len(first) - 5} more" if len(first) > 5 else "")
+    return (
+        f"{verdict.reason}; {names} {state if len(first) == 1 else state.replace('is', 'are', 1)}."
+    )
 
 
 def reasons(verdict: Verdict) -> list[str]:

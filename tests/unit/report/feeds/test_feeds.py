@@ -167,7 +167,7 @@ def test_markdown_says_verdict_suspect_finding_and_next_step(bad: Verdict) -> No
     text = markdown.markdown(bad)
     for said in (
         "## REJECT: dgx",
-        "2 findings; look first at n2.",
+        "2 findings; n2 is at fault.",
         "- **n2**: in 2 failing cases",
         "- reject: **RdmaBandwidth hdr n1:n2:1-1**",
         "next: `look at the link rate",
