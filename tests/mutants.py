@@ -99,6 +99,13 @@ def _contention(what: str, old: str, test: str, new: str = "False") -> Mutant:
 
 MUTANTS = [
     Mutant(
+        "a node without a tool ends the gate's test of all others",
+        "src/railgauge/acceptance/accept.py",
+        "tools = ready.none if owner else ",
+        "tools = ",
+        "tests/unit/acceptance/test_accept.py",
+    ),
+    Mutant(
         "a few destinations are no uplink of a leaf that is not known",
         "src/railgauge/locating/judge.py",
         "(received or len(sent) >= _SENT_TO)",

@@ -57,7 +57,10 @@ def read_all(paths: Sequence[str]) -> Iterator[Text | Unread]:
     """
     for path in paths:
         if path == "-":
-            yield from _opened("-", sys.stdin.buffer)
+            if sys.stdin is None:
+                yield Unread("-", "standard input is closed")
+            else:
+                yield from _opened("-", sys.stdin.buffer)
         elif Path(path).is_dir():
             yield from _below(path)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import sys
 import tarfile
 from pathlib import Path
 
@@ -133,3 +134,8 @@ def require_no_silent_loss(path: Path) -> None:
     found = read(path)
     whole = [one.text.encode() for one in found if isinstance(one, Text)]
     assert whole == list(MEMBERS.values()) or any(isinstance(one, Unread) for one in found)
+
+
+def test_a_closed_standard_input_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert list(read_all(["-"])) == [Unread("-", "standard input is closed")]

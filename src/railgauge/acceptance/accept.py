@@ -87,7 +87,7 @@ def run(
     request.require_schedule(system, chosen)
     _require_room()
     slurm_jobs.require_answer()
-    _require_ready(system, chosen, options, say)
+    _require_ready(system, chosen, options, say, owner)
     requested = Requested(
         options=list(options),
         environment=request.measured_by(chosen, nodes),
@@ -156,7 +156,8 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
             _require_room()
             slurm_jobs.require_answer()
             if lacks is None or lacks.missing:
-                _require_ready(campaign.system, campaign.scope, campaign.requested.options, say)
+                requested = campaign.requested.options
+                _require_ready(campaign.system, campaign.scope, requested, say, owner)
             for job in slurm_jobs.cancel_jobs_of(campaign.id):
                 say(f"cancelled job {job}, which an earlier session had left")
             campaign.begin_again(command)
@@ -430,9 +431,12 @@ def _require_room() -> None:
         )
 
 
-def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say) -> None:
+def _require_ready(
+    system: str, chosen: Scope, options: Sequence[str], say: Say, owner: str | None
+) -> None:
     """Check that the nodes see what the checks need there; not in a rehearsal, whose stand-ins run
-    on other nodes.
+    on other nodes. In a gate run or a patrol the checks themselves say of a node that it lacks a
+    tool, as it must not keep the others from being tested.
     """
     if rehearsal.scenario() is not None:
         return
@@ -441,7 +445,7 @@ def _require_ready(system: str, chosen: Scope, options: Sequence[str], say: Say)
 
     # Of a filter only ReFrame knows whether it leaves MPI in.
     with_mpi = () if any(word.startswith(checks.FILTERS) for word in options) else chosen.nodes
-    tools = functools.partial(checks.needed, options=options)
+    tools = ready.none if owner else functools.partial(checks.needed, options=options)
     # With this variable a node that is busy is left out, and nothing waits for it.
     own = () if variables.IDLE in os.environ else slurm_jobs.own_nodes()
     ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi, tools, own)

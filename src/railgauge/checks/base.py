@@ -122,6 +122,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return ""
 
     @classmethod
+    def folders_on(cls, partition: systems.Partition) -> Sequence[str]:
+        """The folders of a partition's nodes in which it looks for its programs before PATH."""
+        return ()
+
+    @classmethod
     def is_optional(cls, partition: systems.Partition) -> bool:
         """Whether a case is left out, and fails nothing, where a node lacks its programs."""
         return False

@@ -92,8 +92,13 @@ unready: EnvironmentProblem | None = None
 
 
 def required_programs(check: Any, partition: Partition) -> list[str]:
-    """The programs of a StrictCheck without which no node of the partition is accepted."""
+    """The programs of a StrictCheck without which no node of the partition is accepted; none where
+    only its own job can look for them.
+    """
     if check.__name__ not in partition.extras.required or check.is_optional(partition):
+        return []
+    elsewhere = partition.loads_modules or check.folders_on(partition)
+    if elsewhere or check.programs_unknown(partition):
         return []
     helpers = {argv[0] for argv in getattr(check, "helpers", ())}
     return [program for program in check.programs_on(partition) if program not in helpers]

@@ -149,6 +149,10 @@ class TransferPairCheck(PairCheck):
     def is_optional(cls, partition: Partition) -> bool:
         return cls.transfer_tool in _transfers(partition).optional
 
+    @classmethod
+    def folders_on(cls, partition: Partition) -> Sequence[str]:
+        return _transfers(partition).path
+
     def provider(self, program: str) -> str:
         step = activation.bringing(program, self.current_system.name)
         return step or f"{program}: {file_transfer.PROVIDERS[program]}"

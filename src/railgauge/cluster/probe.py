@@ -59,10 +59,16 @@ class Probe:
     next_step: str = ""
 
 
+#: What sbatch, or we, say where the controller did not answer in time: no limit of a partition.
+_NO_ANSWER = re.compile(r"timed out|did not answer|Unable to contact|try again", re.IGNORECASE)
+
+
 def start(partition: Partition, nodes: Sequence[str], limit_s: float) -> Probe:
     """Submit a job on `nodes` that may take `limit_s` and does nothing, and wait for its start."""
     minutes = math.ceil(limit_s / 60)
-    options = (f"--nodes={len(nodes)}", "--exclusive", "--mem=0", f"--time={minutes}")
+    # To Slurm no minutes are no limit.
+    limit = (f"--time={minutes}",) if minutes else ()
+    options = (f"--nodes={len(nodes)}", "--exclusive", "--mem=0", *limit)
     asked = " ".join(options)
     try:
         job = client.output(
@@ -72,6 +78,8 @@ def start(partition: Partition, nodes: Sequence[str], limit_s: float) -> Probe:
         )
     except SlurmProblem as error:
         reason = error.message.splitlines()[-1].rpartition(": ")[2]
+        if _NO_ANSWER.search(error.message):
+            return Probe(asked, reason, False, "")
         return Probe(asked, reason, True, _step(reason, partition, len(nodes), minutes))
     job = job.strip().partition(";")[0]
     try:

@@ -474,6 +474,14 @@ class Partition(pydantic.BaseModel):
         return words_of((self.model_extra or {}).get("access"))
 
     @property
+    def loads_modules(self) -> bool:
+        """Whether its jobs load environment modules, so that they have other programs on PATH than
+        a job without these.
+        """
+        more = self.model_extra or {}
+        return bool(more.get("modules")) or bool({*more.get("environs", ())} - {"builtin"})
+
+    @property
     def slurm_partition(self) -> str | None:
         """The Slurm partition that its jobs are sent to; None where `access` names none."""
         return client.option("partition", "p", self.access_options) or None

@@ -116,3 +116,22 @@ def test_a_job_that_did_not_run_is_no_proof(slurm: Slurm, says: str, reason: str
     slurm.says = [says]
     result = start()
     assert (result.reason, result.standing) == (reason, False)
+
+
+def test_without_a_time_limit_the_job_asks_for_none(slurm: Slurm) -> None:
+    """To Slurm no minutes are no limit, which a partition with MaxTime refuses."""
+    asked = probe.start(PARTITION, ["n1"], 0).asked
+    assert asked == "--nodes=1 --exclusive --mem=0"
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Batch job submission failed: Socket timed out on send/recv operation",
+        "Batch job submission failed: Unable to contact slurm controller (connect failure)",
+    ],
+)
+def test_a_controller_that_does_not_answer_is_no_limit(slurm: Slurm, says: str) -> None:
+    slurm.refuses = says
+    found = start()
+    assert found.reason and not found.standing and not found.next_step

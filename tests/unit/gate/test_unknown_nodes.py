@@ -80,3 +80,14 @@ def test_a_rolling_update_goes_on_without_it(area: Path, nodes: Slurm) -> None:
     assert "n2 left the rolling update: Slurm knows no such node" in words
     assert "n1: accepted, back in service" in words and "n3: accepted, back in service" in words
     assert journal.rolling("lab") is None
+
+
+def test_a_run_ends_though_an_accepted_node_has_left_slurm(area: Path, nodes: Slurm) -> None:
+    """Its reservation went before the run broke off, so that nothing is looked at again."""
+    held(nodes, "n1", "n2")
+    begun = run.plan("lab", ["n1", "n2"])
+    begun.decided = {"n1": "", "n2": ""}
+    nodes.forget("n2")
+    words: list[str] = []
+    run.unreserve(begun, [], words.append)
+    assert f"n2: accepted, and not in service: {slurm_nodes.UNKNOWN}" in words

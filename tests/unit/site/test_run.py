@@ -203,6 +203,24 @@ def test_required_checks_that_run_name_their_tools(options: list[str], programs:
     assert set(checks.needed(lab, options)) == programs
 
 
+@pytest.mark.parametrize("more", [{"modules": ["iperf/2.2"]}, {"environs": ["gnu"]}])
+def test_of_jobs_that_load_modules_no_tool_is_named_beforehand(more: dict[str, object]) -> None:
+    lab = systems.load("lab").partition("ns")
+    assert set(checks.needed(lab)) == {"iperf"}
+    assert set(checks.needed(lab.model_copy(update=more))) == set()
+
+
+def test_a_tool_in_a_folder_of_its_own_is_not_named_beforehand() -> None:
+    eth = systems.load("eth400g").partitions[0]
+    extras = eth.extras.model_copy(update={"required": ["WdtTransfer"]})
+    transfers = extras.transfers
+    assert transfers is not None
+    for path, needed in ((["/opt/wdt/bin"], set()), ([], {"wdt"})):
+        there = extras.model_copy(update={"transfers": transfers.model_copy(update={"path": path})})
+        partition = eth.model_copy(update={"extras": there})
+        assert set(checks.needed(partition, ["-n", "WdtTransfer"])) == needed
+
+
 def test_a_program_that_only_describes_a_rail_is_not_needed() -> None:
     needed = checks.needed(systems.load("lab").partition("vm"))
     assert {"iperf", "ib_write_bw"} <= needed.keys()
