@@ -574,7 +574,7 @@ MUTANTS = [
     Mutant(
         "a campaign begins on nodes that do not see its results area",
         "src/railgauge/acceptance/accept.py",
-        "    _require_ready(system, chosen, options, say)\n",
+        "    _require_ready(system, chosen, options, say, owner)\n",
         "",
         "tests/lab/test_site.py -k before_anything",
     ),

@@ -204,12 +204,14 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> li
     """The pairs that no job got through, without those that a suspect leaf, uplink or spine
     explains: a spine is on paths between any two leaves.
     """
-    switches = {s.name.partition(":")[0] for s in known if s.kind in ("leaf", "uplink")}
+    suspects = [suspect for suspect in known if suspect.kind in ("leaf", "uplink")]
 
     def explained(nodes: tuple[str, ...]) -> bool:
         for leaf_of in leaves.values():
             between = {leaf_of[node] for node in nodes if node in leaf_of}
-            if len(between) > 1 and (between & switches or not switches <= set(leaf_of.values())):
+            if len(between) > 1 and any(
+                _crosses(suspect, between, leaf_of) for suspect in suspects
+            ):
                 return True
         return False
 
@@ -228,6 +230,16 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> li
         for cut in direct_evidence.cuts(cases, _nodes(known))
         if not explained(cut.nodes)
     ]
+
+
+def _crosses(suspect: Suspect, between: Collection[str], leaf_of: Mapping[str, str]) -> bool:
+    """Whether a path between two leaves is over a suspect leaf or uplink: its nodes are on it; or
+    over a spine, which has nodes of several.
+    """
+    suspected = {leaf_of[node] for node in suspect.nodes if node in leaf_of}
+    if len(suspected) > 1:
+        return suspect.kind == "uplink"
+    return not suspected.isdisjoint(between)
 
 
 def _to_judge(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Case]:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
 from click.testing import CliRunner
 
 from railgauge.cli import cli
@@ -31,3 +37,29 @@ def test_a_name_that_is_not_known_is_an_error_with_the_nearest_ones() -> None:
     run = CliRunner().invoke(cli, ["explain", "nodelost"])
     assert isinstance(run.exception, RailgaugeError)
     assert run.exception.message.endswith("expected one such as node-lost, device-lost, no-result")
+
+
+def _typed() -> Iterator[tuple[str, str]]:
+    for name, kind in catalogue.kinds().items():
+        for step in kind.next:
+            for found in re.finditer(r"railgauge ([^(;,]+)", step):
+                yield name, found[1]
+
+
+@pytest.mark.parametrize(("name", "typed"), sorted(set(_typed())))
+def test_what_to_type_of_a_kind_is_a_whole_command(name: str, typed: str) -> None:
+    """Such as files that are not there may be wrong; options and missing arguments may not."""
+    command: click.Command = cli
+    words = shlex.split(typed)
+    context = None
+    while isinstance(command, click.Group):
+        context = click.Context(command, parent=context)
+        found = command.get_command(context, words.pop(0))
+        assert found is not None, f"{name}: railgauge {typed}"
+        command = found
+    try:
+        command.make_context(command.name, words, parent=context)
+    except (click.MissingParameter, click.NoSuchOption) as error:
+        pytest.fail(f"{name}: railgauge {typed}: {error.format_message()}")
+    except click.BadParameter:
+        pass

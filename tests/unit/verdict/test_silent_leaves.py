@@ -214,21 +214,32 @@ def test_the_verdict_says_where_to_look(dark: Recorded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suspect", "nodes", "pairs"),
+    ("at", "nodes", "pairs"),
     [
-        ("leaf1:spine2", ("n1", "n9"), []),
-        ("leaf1:spine2", ("n9", "n1"), []),
-        ("leaf1:spine2", ("n1", "n2"), ["n1-n2"]),
-        ("leaf1:spine2", ("n5", "n9"), ["n5-n9"]),
-        ("spine2", ("n5", "n9"), []),
-        ("spine2", ("n5", "n6"), ["n5-n6"]),
+        (("n1", "n2"), ("n1", "n9"), []),
+        (("n3",), ("n9", "n1"), []),
+        (("n1", "n2"), ("n1", "n2"), ["n1-n2"]),
+        (("n1", "n2"), ("n5", "n9"), ["n5-n9"]),
+        # A spine has nodes of several leaves.
+        (("n1", "n5"), ("n5", "n9"), []),
+        (("n1", "n5"), ("n5", "n6"), ["n5-n6"]),
+        # Of another partition.
+        (("m1", "m2"), ("n1", "n9"), ["n1-n9"]),
     ],
 )
 def test_a_cut_path_that_a_suspect_uplink_explains_is_named_for_nothing_else(
-    suspect: str, nodes: tuple[str, str], pairs: list[str]
+    at: tuple[str, ...], nodes: tuple[str, str], pairs: list[str]
 ) -> None:
     """It crosses from that leaf, or over that spine, to another leaf."""
     cut = Failure(UNREACHED, f"{nodes[0]} does not reach {nodes[1]}", nodes)
     cases = [case_on(nodes, passed=False, failures=(cut,), rows=())]
-    uplink = Suspect("uplink", suspect, 9.0, (), (), (), ())
-    assert [pair.name for pair in verdict_locate._cuts(cases, [uplink], LEAVES)] == pairs
+    uplink = Suspect("uplink", "leaf1 rail mlx5_0", 9.0, at, (), (), ())
+    leaves = {**LEAVES, "other": {"m1": "leafA", "m2": "leafA", "m3": "leafB"}}
+    assert [pair.name for pair in verdict_locate._cuts(cases, [uplink], leaves)] == pairs
+
+
+def test_a_rail_of_all_nodes_explains_no_cut_path() -> None:
+    cut = Failure(UNREACHED, "n5 does not reach n9", ("n5", "n9"))
+    cases = [case_on(("n5", "n9"), passed=False, failures=(cut,), rows=())]
+    rail = Suspect("leaf", "rail mlx5_0", 9.0, ("n1", "n5", "n9"), (), (), ())
+    assert [pair.name for pair in verdict_locate._cuts(cases, [rail], LEAVES)] == ["n5-n9"]
