@@ -1670,8 +1670,22 @@ MUTANTS = [
     Mutant(
         "a changed node beyond max_hold is shown nowhere",
         "src/railgauge/node/gate.py",
-        'if outcome.state == "alarm" and outcome.changes:',
+        "if isinstance(outcome, NotHeld):",
         "if False:",
+        f"{_GATE}/test_not_held.py -k show_it",
+    ),
+    Mutant(
+        "a changed node that somebody drained is noted as one in service",
+        "src/railgauge/node/gate.py",
+        "if isinstance(outcome, NotHeld):",
+        'if outcome.state == "alarm" and outcome.changes:',
+        f"{_GATE}/test_not_held.py -k out_of_service",
+    ),
+    Mutant(
+        "a changed node in service is shown nowhere while Slurm does not answer",
+        "src/railgauge/gate/coverage.py",
+        'may_serve = state in ("in service", "unknown")',
+        'may_serve = state == "in service"',
         f"{_GATE}/test_not_held.py -k show_it",
     ),
     Mutant(

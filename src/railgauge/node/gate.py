@@ -243,6 +243,10 @@ class HoldOutcome:
         return ": ".join(filter(None, [self.node, self.state, self.why, what]))
 
 
+class NotHeld(HoldOutcome):
+    """A node that the cap, or a count that cannot be read, keeps in service."""
+
+
 @contextlib.contextmanager
 def _alone(store: Path) -> Iterator[tuple[float, bool]]:
     """One pass at a time counts and drains, on whichever node; the time by the store's clock, and
@@ -323,15 +327,21 @@ def _note_not_held(store: Path, noted: Collection[str], outcomes: Sequence[HoldO
     note goes when the node is held, as it was accepted, or accepted as it is.
     """
     for outcome in outcomes:
-        path = not_held_path(store, outcome.node)
-        # What is not noted was printed all the same.
-        with contextlib.suppress(OSError):
-            if outcome.state == "alarm" and outcome.changes:
+        if isinstance(outcome, NotHeld):
+            path = not_held_path(store, outcome.node)
+            why = f"{outcome.why}: {CHANGED}: {_listed(outcome.changes)}"
+            # What is not noted was printed all the same.
+            with contextlib.suppress(OSError):
                 path.parent.mkdir(exist_ok=True)
-                why = f"{outcome.why}: {CHANGED}: {_listed(outcome.changes)}"
                 write_whole(str(path), {"node": outcome.node, "why": why})
-            elif outcome.node in noted and outcome.state in ("unchanged", "held", "was held"):
-                path.unlink(missing_ok=True)
+        elif outcome.node in noted and outcome.state in ("unchanged", "was held"):
+            remove_note(store, outcome.node)
+
+
+def remove_note(store: Path, node: str) -> None:
+    """Remove the note that the node was not held."""
+    with contextlib.suppress(OSError):
+        not_held_path(store, node).unlink(missing_ok=True)
 
 
 def _listed(changed: Sequence[Change]) -> str:
@@ -398,7 +408,7 @@ def _keep_out(
         if not full and len(holds) >= rules.max_hold:
             full = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
         if full:
-            yield HoldOutcome(name, "alarm", why=f"not held: {full}")
+            yield NotHeld(name, "alarm", why=f"not held: {full}")
             continue
         if again is not None and (outcome := _left_alone(name, _look_at(name), again)) is not None:
             yield outcome
@@ -407,6 +417,7 @@ def _keep_out(
         if act:
             _write_holds(store, holds)
             slurm_nodes.drain([name], reasons[name])
+            remove_note(store, name)
         if state.taken_down and not state.returns_by_itself:
             # It may come back by itself, and then stays out, for whoever took it down.
             yield HoldOutcome(name, "alarm", why=f"{state.outside}, who resumes it")
