@@ -1675,6 +1675,21 @@ MUTANTS = [
         f"{_GATE}/test_not_held.py -k show_it",
     ),
     Mutant(
+        "a folder of notes that may not be entered keeps changed nodes from being held",
+        "src/railgauge/node/gate.py",
+        "        return not_held_path(store, node).exists()\n    except OSError:",
+        "        return not_held_path(store, node).exists()\n    except FileNotFoundError:",
+        f"{_GATE}/test_not_held.py -k hides_no_change",
+    ),
+    Mutant(
+        "a folder of notes that may not be entered keeps a node from being accepted",
+        "src/railgauge/node/gate.py",
+        "    with contextlib.suppress(OSError):\n        not_held_path(store, node).unlink",
+        "    with contextlib.suppress(FileNotFoundError):\n"
+        "        not_held_path(store, node).unlink",
+        f"{_GATE}/test_not_held.py -k from_being_accepted",
+    ),
+    Mutant(
         "a changed node that somebody drained is noted as one in service",
         "src/railgauge/node/gate.py",
         "if isinstance(outcome, NotHeld):",

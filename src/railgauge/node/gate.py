@@ -188,7 +188,7 @@ def read_store(store: Path, nodes: list[str]) -> Stored:
     """What the store knows of these nodes. NoStore where it does not answer, or has no rules."""
 
     def read() -> Any:
-        left = [node for node in nodes if not_held_path(store, node).exists()]
+        left = [node for node in nodes if has_note(store, node)]
         records = {node: _record(record_path(store, node)) for node in nodes}
         return [_load(store / "rules.json"), records, left]
 
@@ -332,10 +332,19 @@ def _note_not_held(store: Path, noted: Collection[str], outcomes: Sequence[HoldO
             why = f"{outcome.why}: {CHANGED}: {_listed(outcome.changes)}"
             # What is not noted was printed all the same.
             with contextlib.suppress(OSError):
-                path.parent.mkdir(exist_ok=True)
                 write_whole(str(path), {"node": outcome.node, "why": why})
         elif outcome.node in noted and outcome.state in ("unchanged", "was held"):
             remove_note(store, outcome.node)
+
+
+def has_note(store: Path, node: str) -> bool:
+    """Whether a note says that the node was not held. A folder that this user may not enter shows
+    none.
+    """
+    try:
+        return not_held_path(store, node).exists()
+    except OSError:
+        return False
 
 
 def remove_note(store: Path, node: str) -> None:

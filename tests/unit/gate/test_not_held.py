@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+import io
+import os
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +116,61 @@ def test_it_is_gone_once_a_patrol_holds_the_node(area: Path, nodes: Slurm) -> No
     assert WHY in store_words()
     node_gate.keep_out(area, counted, {"n3": "too slow"}, act=True)
     assert "n3" not in nodes.open() and store_words() == ""
+
+
+# ---- a folder of notes that another user has closed ----
+
+
+@pytest.fixture
+def closed(area: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of notes as it is to a user who may not enter it."""
+
+    def refusing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(path: Any, *more: Any, **named: Any) -> Any:
+            if isinstance(path, str | Path) and Path(path).parent == area / "not_held":
+                raise PermissionError(13, "Permission denied", str(path))
+            return call(path, *more, **named)
+
+        return refuse
+
+    for name in ("stat", "unlink"):
+        monkeypatch.setattr(os, name, refusing(getattr(os, name)))
+    monkeypatch.setattr(io, "open", refusing(io.open))
+
+
+def test_a_closed_folder_of_notes_hides_no_change(closed: None, area: Path, nodes: Slurm) -> None:
+    (area / node_gate.HOLDS).unlink()
+    found = node_gate.hold(area, {n: document(n, "6.13") for n in ("n3", "n4")}, act=True)
+    assert [outcome.state for outcome in found] == ["held", "held"]
+
+
+def test_of_a_closed_folder_of_notes_none_is_known(closed: None) -> None:
+    assert store.not_held("lab", "n3") == ""
+    assert "damaged" not in said("status")[0]
+
+
+def test_a_closed_folder_of_notes_keeps_no_node_from_being_accepted(closed: None) -> None:
+    store.accept("lab", taken("n3", "6.13"), "run", "a campaign")
+    record = store.accepted("lab", "n3")
+    assert record is not None and record.fields["kernel/release"] == "6.13"
+
+
+def test_the_folder_of_notes_is_made_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root makes it on a node otherwise, with a mode of its own."""
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path / "another"))
+    store.publish_rules("lab")
+    area = store.folder("lab")
+    notes, records = area / "not_held", area / "nodes"
+    assert (notes.stat().st_mode, notes.stat().st_uid) == (
+        records.stat().st_mode,
+        records.stat().st_uid,
+    )
+
+
+def test_a_node_makes_no_folder_of_notes(area: Path, nodes: Slurm) -> None:
+    shutil.rmtree(area / "not_held")
+    nodes.kernel["n4"] = "6.13"
+    (outcome,) = node_gate.hold(area, {"n4": document("n4", "6.13")}, act=True)
+    assert outcome.state == "alarm" and not (area / "not_held").exists()
