@@ -1711,6 +1711,13 @@ MUTANTS = [
         f"{_GATE}/test_run.py -k set_down_meanwhile",
     ),
     Mutant(
+        "what a person did after a node's test counts from a later round without the node",
+        "src/railgauge/gate/run.py",
+        "campaigns.began(tested[0]) if tested",
+        "campaigns.began(run.campaigns[-1]) if tested",
+        f"{_GATE}/test_run.py -k measured_the_node",
+    ),
+    Mutant(
         "a node that was not tested counts as tested",
         "src/railgauge/gate/coverage.py",
         'standing.alarms is not None and standing.outcome != "not tested"',
