@@ -9,12 +9,15 @@ from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
+#: What Slurm hangs on to the reason of a reboot that somebody asked for.
+_REBOOT = (" : reboot issued", " : reboot complete")
+
 
 def set_down_since(since: Mapping[str, datetime.datetime]) -> dict[str, SlurmNode]:
     """The nodes that a person has set down since the node's own moment, each as it was then.
 
     With ReturnToService=2 such a node comes back within seconds, and its state shows nothing of it.
-    Empty where accounting does not answer.
+    A reboot is no setting down. Empty where accounting does not answer.
     """
     if not since:
         return {}
@@ -33,8 +36,9 @@ def set_down_since(since: Mapping[str, datetime.datetime]) -> dict[str, SlurmNod
         state, _, rest = rest.partition("|")
         reason, _, user = rest.rpartition("|")
         node = SlurmNode(name, frozenset({"DOWN"}), reason, user.partition("(")[0], began)
+        by_person = node.taken_down and not reason.endswith(_REBOOT)
         recent = name in starts and _moment(began) >= starts[name]
-        if state.startswith("DOWN") and node.taken_down and recent:
+        if state.startswith("DOWN") and by_person and recent:
             found[name] = node
     return found
 
