@@ -1677,8 +1677,37 @@ MUTANTS = [
     Mutant(
         "a changed node beyond max_hold is shown nowhere",
         "src/railgauge/node/gate.py",
-        'if outcome.state == "alarm" and outcome.changes:',
+        "if isinstance(outcome, NotHeld):",
         "if False:",
+        f"{_GATE}/test_not_held.py -k show_it",
+    ),
+    Mutant(
+        "a folder of notes that may not be entered keeps changed nodes from being held",
+        "src/railgauge/node/gate.py",
+        "        return not_held_path(store, node).exists()\n    except OSError:",
+        "        return not_held_path(store, node).exists()\n    except FileNotFoundError:",
+        f"{_GATE}/test_not_held.py -k hides_no_change",
+    ),
+    Mutant(
+        "a folder of notes that may not be entered keeps a node from being accepted",
+        "src/railgauge/node/gate.py",
+        "    with contextlib.suppress(OSError):\n        not_held_path(store, node).unlink",
+        "    with contextlib.suppress(FileNotFoundError):\n"
+        "        not_held_path(store, node).unlink",
+        f"{_GATE}/test_not_held.py -k from_being_accepted",
+    ),
+    Mutant(
+        "a changed node that somebody drained is noted as one in service",
+        "src/railgauge/node/gate.py",
+        "if isinstance(outcome, NotHeld):",
+        'if outcome.state == "alarm" and outcome.changes:',
+        f"{_GATE}/test_not_held.py -k out_of_service",
+    ),
+    Mutant(
+        "a changed node in service is shown nowhere while Slurm does not answer",
+        "src/railgauge/gate/coverage.py",
+        'may_serve = state in ("in service", "unknown")',
+        'may_serve = state == "in service"',
         f"{_GATE}/test_not_held.py -k show_it",
     ),
     Mutant(
@@ -1687,6 +1716,13 @@ MUTANTS = [
         "STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)",
         "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
         f"{_GATE}/test_run.py -k set_down_meanwhile",
+    ),
+    Mutant(
+        "what a person did after a node's test counts from a later round without the node",
+        "src/railgauge/gate/run.py",
+        "campaigns.began(tested[0]) if tested",
+        "campaigns.began(run.campaigns[-1]) if tested",
+        f"{_GATE}/test_run.py -k measured_the_node",
     ),
     Mutant(
         "a node that was not tested counts as tested",

@@ -247,6 +247,8 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     outcomes = [node_gate.HoldOutcome(n, "was held", why=states[n].reason) for n in held]
     outcomes += [node_gate.HoldOutcome(n, "alarm", why=slurm_nodes.UNKNOWN) for n in unknown]
     outcomes += answered(lambda: node_gate.hold(store.folder(chosen), seen, act))
+    for name in held if act else ():
+        node_gate.remove_note(store.folder(chosen), name)
     if as_json:
         described = [dataclasses.asdict(one) for one in outcomes]
         print_json(

@@ -148,7 +148,7 @@ def publish_rules(system: str) -> GateRules:
     stated = rules(system)
     store = folder(system)
     try:
-        for name in ("nodes", "suspects", "runs", "rolls"):
+        for name in ("nodes", "not_held", "suspects", "runs", "rolls"):
             (store / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(store, error) from None
@@ -198,7 +198,8 @@ def accept(system: str, taken: inventory.Inventory, how: How, by: str) -> Accept
     )
     write(node_gate.record_path(folder(system), taken.node), record.model_dump(mode="json"))
     clear_suspect(system, taken.node)
-    node_gate.not_held_path(folder(system), taken.node).unlink(missing_ok=True)
+    # Where that may not be done the node's next pass does it.
+    node_gate.remove_note(folder(system), taken.node)
     return record
 
 
@@ -207,11 +208,9 @@ def not_held(system: str, node: str) -> str:
     path = node_gate.not_held_path(folder(system), node)
     try:
         return str(json.loads(path.read_bytes())["why"])
-    except FileNotFoundError:
-        return ""
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         # That there is one is what counts.
-        return f"{path} is damaged"
+        return f"{path} is damaged" if node_gate.has_note(folder(system), node) else ""
 
 
 def accepted(system: str, node: str) -> Accepted | None:

@@ -225,7 +225,7 @@ class NodeSummary(Strict):
     judged: Tested | None
     doubted: Tested | None
     changed: bool
-    #: why it was not held for a change, "" where it was, or has none
+    #: why it was not held for a change; "" where it has none, or is out of service
     not_held: str = ""
     rails: dict[str, Rail]
     flaps: int = 0
@@ -291,11 +291,14 @@ def lines(
             last_well = {
                 rail: covered.rails.get(rail) for rail in map(str, partition.extras.rails_of(node))
             }
+            state = _state(states, node)
+            # Where Slurm does not answer the node may be in service.
+            may_serve = state in ("in service", "unknown")
             lines.append(
                 NodeSummary(
                     node=node,
                     partition=partition.name,
-                    state=_state(states, node),
+                    state=state,
                     kept_by=_kept_by(states.get(node)),
                     age_days=days_since(
                         covered.accepted.campaign if covered.accepted else None, now
@@ -305,7 +308,7 @@ def lines(
                     judged=covered.judged,
                     doubted=_if_newer(covered.doubted, covered.judged),
                     changed=covered.changed,
-                    not_held=store.not_held(system, node),
+                    not_held=store.not_held(system, node) if may_serve else "",
                     rails={
                         rail: Rail(campaign=campaign, age_days=days_since(campaign, now))
                         for rail, campaign in last_well.items()

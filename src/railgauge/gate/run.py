@@ -15,6 +15,7 @@ import datetime
 from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
+from railgauge.campaign import folder as campaigns
 from railgauge.cluster import store
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, testing
@@ -302,12 +303,18 @@ def resume(run: Run, command: list[str], say: Say) -> None:
 
 
 def heed(run: Run, command: list[str], say: Say) -> None:
-    """Keep the nodes out that a person has set down since: Slurm may have returned them itself."""
+    """Keep the nodes out that a person has set down since their test began: Slurm may have returned
+    them itself.
+    """
     if reservations.nodes_of(run.untested) is None:
         # Nodes that are in service again are no longer the run's.
         return
-    since = datetime.datetime.fromisoformat(run.started)
-    for name, node in events.set_down_since(run.decided, since).items():
+    started = datetime.datetime.fromisoformat(run.started)
+    since = {}
+    for name in run.decided:
+        tested = testing.as_tested(run, name)
+        since[name] = campaigns.began(tested[0]) if tested else started
+    for name, node in events.set_down_since(since).items():
         why = f"set down by {node.by} during the test: {node.reason}"
         # A run that broke off after this step comes to it again.
         if not run.decided[name].startswith(why):

@@ -29,15 +29,16 @@ def lines(system: str, nodes: Sequence[str]) -> list[str]:
     known = _known(system, nodes)
     width = max((len(line.node) for line in known), default=0)
     rows = [f"{line.node:<{width}}  {line.state:<16}  {line.words}" for line in known]
-    return [*rows, *_unended(system, nodes)]
+    return [*rows, *_unended(system, nodes, known)]
 
 
 def as_dict(system: str, nodes: Sequence[str]) -> dict[str, Any]:
     """The same for programs."""
+    known = _known(system, nodes)
     return {
         "system": system,
-        "nodes": [dataclasses.asdict(line) for line in _known(system, nodes)],
-        "not_ended": list(_unended(system, nodes)),
+        "nodes": [dataclasses.asdict(line) for line in known],
+        "not_ended": list(_unended(system, nodes, known)),
     }
 
 
@@ -55,7 +56,7 @@ class NodeStatus:
     gate_run: str
     in_update: str
     suspect: str
-    #: why it was not held for a change
+    #: why it is in service and was not held for a change
     not_held: str
     #: the reservations of others
     reservations: tuple[str, ...]
@@ -91,14 +92,14 @@ def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
                 gate_run=broken.id if broken and name in broken.nodes else "",
                 in_update=updating.get(name, ""),
                 suspect=_suspect(system, name),
-                not_held=store.not_held(system, name),
+                not_held=store.not_held(system, name) if state.in_service else "",
                 reservations=tuple(state.foreign_reservations),
             )
         )
     return lines
 
 
-def _unended(system: str, nodes: Sequence[str]) -> Iterator[str]:
+def _unended(system: str, nodes: Sequence[str], known: Sequence[NodeStatus]) -> Iterator[str]:
     broken, roll = journal.unended(system), journal.rolling(system)
     if broken:
         yield (
@@ -117,7 +118,7 @@ def _unended(system: str, nodes: Sequence[str]) -> Iterator[str]:
         if roll.waiting:
             yield f"  not begun: {hostlist.fold(roll.waiting)}"
         yield f"  next: {step or _GO_ON}"
-    if changed := [name for name in nodes if store.not_held(system, name)]:
+    if changed := [line.node for line in known if line.not_held]:
         yield (
             f"{hostlist.fold(changed)}: changed since it was accepted, and not held\n"
             "  next: raise max_hold in gate.yaml, or wait until its window is over; then railgauge "

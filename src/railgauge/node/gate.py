@@ -188,7 +188,7 @@ def read_store(store: Path, nodes: list[str]) -> Stored:
     """What the store knows of these nodes. NoStore where it does not answer, or has no rules."""
 
     def read() -> Any:
-        left = [node for node in nodes if not_held_path(store, node).exists()]
+        left = [node for node in nodes if has_note(store, node)]
         records = {node: _record(record_path(store, node)) for node in nodes}
         return [_load(store / "rules.json"), records, left]
 
@@ -241,6 +241,10 @@ class HoldOutcome:
     def __str__(self) -> str:
         what = _listed(self.changes)
         return ": ".join(filter(None, [self.node, self.state, self.why, what]))
+
+
+class NotHeld(HoldOutcome):
+    """A node that the cap, or a count that cannot be read, keeps in service."""
 
 
 @contextlib.contextmanager
@@ -323,15 +327,30 @@ def _note_not_held(store: Path, noted: Collection[str], outcomes: Sequence[HoldO
     note goes when the node is held, as it was accepted, or accepted as it is.
     """
     for outcome in outcomes:
-        path = not_held_path(store, outcome.node)
-        # What is not noted was printed all the same.
-        with contextlib.suppress(OSError):
-            if outcome.state == "alarm" and outcome.changes:
-                path.parent.mkdir(exist_ok=True)
-                why = f"{outcome.why}: {CHANGED}: {_listed(outcome.changes)}"
+        if isinstance(outcome, NotHeld):
+            path = not_held_path(store, outcome.node)
+            why = f"{outcome.why}: {CHANGED}: {_listed(outcome.changes)}"
+            # What is not noted was printed all the same.
+            with contextlib.suppress(OSError):
                 write_whole(str(path), {"node": outcome.node, "why": why})
-            elif outcome.node in noted and outcome.state in ("unchanged", "held", "was held"):
-                path.unlink(missing_ok=True)
+        elif outcome.node in noted and outcome.state in ("unchanged", "was held"):
+            remove_note(store, outcome.node)
+
+
+def has_note(store: Path, node: str) -> bool:
+    """Whether a note says that the node was not held. A folder that this user may not enter shows
+    none.
+    """
+    try:
+        return not_held_path(store, node).exists()
+    except OSError:
+        return False
+
+
+def remove_note(store: Path, node: str) -> None:
+    """Remove the note that the node was not held."""
+    with contextlib.suppress(OSError):
+        not_held_path(store, node).unlink(missing_ok=True)
 
 
 def _listed(changed: Sequence[Change]) -> str:
@@ -398,7 +417,7 @@ def _keep_out(
         if not full and len(holds) >= rules.max_hold:
             full = f"max_hold, {rules.max_hold} in {rules.window_s} s, is reached"
         if full:
-            yield HoldOutcome(name, "alarm", why=f"not held: {full}")
+            yield NotHeld(name, "alarm", why=f"not held: {full}")
             continue
         if again is not None and (outcome := _left_alone(name, _look_at(name), again)) is not None:
             yield outcome
@@ -407,6 +426,7 @@ def _keep_out(
         if act:
             _write_holds(store, holds)
             slurm_nodes.drain([name], reasons[name])
+            remove_note(store, name)
         if state.taken_down and not state.returns_by_itself:
             # It may come back by itself, and then stays out, for whoever took it down.
             yield HoldOutcome(name, "alarm", why=f"{state.outside}, who resumes it")

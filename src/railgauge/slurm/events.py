@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
+#: What Slurm hangs on to the reason of a reboot that somebody asked for.
+_REBOOT = (" : reboot issued", " : reboot complete")
 
-def set_down_since(nodes: Collection[str], since: datetime.datetime) -> dict[str, SlurmNode]:
-    """The nodes that a person has set down since then, each as it was at that moment.
+
+def set_down_since(since: Mapping[str, datetime.datetime]) -> dict[str, SlurmNode]:
+    """The nodes that a person has set down since the node's own moment, each as it was then.
 
     With ReturnToService=2 such a node comes back within seconds, and its state shows nothing of it.
-    Empty where accounting does not answer.
+    A reboot is no setting down. Empty where accounting does not answer.
     """
-    if not nodes:
+    if not since:
         return {}
-    start = since.astimezone().replace(tzinfo=None)
+    starts = {name: moment.astimezone().replace(tzinfo=None) for name, moment in since.items()}
+    first = min(starts.values()).isoformat("T", "seconds")
     printed, _ = client.answer(
         *("sacctmgr", "--noheader", "--parsable2", "list", "event"),
-        *(f"nodes={slurm_nodes.fold(sorted(nodes))}", f"start={start.isoformat('T', 'seconds')}"),
+        *(f"nodes={slurm_nodes.fold(sorted(since))}", f"start={first}"),
         "format=nodename,start,state,reason,user",
     )
     found = {}
@@ -32,7 +36,9 @@ def set_down_since(nodes: Collection[str], since: datetime.datetime) -> dict[str
         state, _, rest = rest.partition("|")
         reason, _, user = rest.rpartition("|")
         node = SlurmNode(name, frozenset({"DOWN"}), reason, user.partition("(")[0], began)
-        if state.startswith("DOWN") and _moment(began) >= start and node.taken_down:
+        by_person = node.taken_down and not reason.endswith(_REBOOT)
+        recent = name in starts and _moment(began) >= starts[name]
+        if state.startswith("DOWN") and by_person and recent:
             found[name] = node
     return found
 

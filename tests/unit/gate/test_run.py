@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import json
 from collections.abc import Callable
@@ -253,13 +254,42 @@ def test_a_node_that_a_person_set_down_meanwhile_stays_out(
     """ReturnToService=2 has returned it long before the test ends."""
     tests.bad = set()
     down = SlurmNode("n1", frozenset({"DOWN"}), "bad fan", "alice")
-    monkeypatch.setattr(events, "set_down_since", lambda names, _: {"n1": down} if names else {})
+    monkeypatch.setattr(events, "set_down_since", lambda since: {"n1": down} if since else {})
     held(nodes, "n1")
     words, code = said("run", "--act")
     assert code == 1 and "n1: stays out: set down by alice during the test: bad fan" in words
     assert "n1" not in nodes.open()
     record = store.accepted("lab", "n1")
     assert record is not None and record.fields["kernel/release"] == "6.12"
+
+
+def test_what_a_person_did_counts_from_the_last_campaign_that_measured_the_node(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test came after what lies before it. A later round without the node changes nothing, and
+    without a campaign the whole run counts.
+    """
+    asked: list[dict[str, datetime.datetime]] = []
+
+    def ask(since: dict[str, datetime.datetime]) -> dict[str, SlurmNode]:
+        asked.append(since)
+        return {}
+
+    monkeypatch.setattr(events, "set_down_since", ask)
+    rounds = {"20261121T110000Z-lab-000000": ("n1", "n2"), "20261121T120000Z-lab-000001": ("n2",)}
+    monkeypatch.setattr(testing, "load", lambda name: name)
+    monkeypatch.setattr(testing, "in_campaign", lambda name: {n: taken(n) for n in rounds[name]})
+    planned = run.plan("lab", ["n1", "n2", "n3"])
+    planned.started = "2026-11-21T10:00:00+00:00"
+    planned.campaigns = list(rounds)
+    planned.decided = {"n1": "", "n2": "", "n3": "takes no job"}
+    nodes.reserve(planned.untested, ["n1", "n2", "n3"])
+    run.heed(planned, [], lambda _: None)
+    assert {name: when.isoformat() for name, when in asked[0].items()} == {
+        "n1": "2026-11-21T11:00:00+00:00",
+        "n2": "2026-11-21T12:00:00+00:00",
+        "n3": "2026-11-21T10:00:00+00:00",
+    }
 
 
 # ---- a campaign that is interrupted ----
