@@ -3568,9 +3568,23 @@ MUTANTS = [
     Mutant(
         "a baseline rejects runs that it was made of",
         "src/railgauge/verdict/baselines.py",
-        'self.runs.within(max(self.usual, abs(self.worst["log"] - self.value)), most)',
+        "self.runs.within(max(self.usual, self.off), most)",
         "self.usual",
         "tests/unit/cli/test_promote.py -k tail",
+    ),
+    Mutant(
+        "the latency of a bad place widens a baseline",
+        "src/railgauge/verdict/baselines.py",
+        "        if bound.off > max(bound.usual, _STANDS_OUT):\n",
+        "        if False:\n",
+        "tests/unit/cli/test_promote.py -k stands_out_is_left_out",
+    ),
+    Mutant(
+        "a baseline lets a number be many times worse",
+        "src/railgauge/verdict/baselines.py",
+        "        if distance > _MOST_SPREAD:\n",
+        "        if False:\n",
+        "tests/unit/cli/test_promote.py -k vary_too_much",
     ),
     Mutant(
         "bounds reject more than one of 1,000 healthy campaigns",
