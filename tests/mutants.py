@@ -693,6 +693,13 @@ MUTANTS = [
         "tests/unit/verdict/test_rules.py -k although",
     ),
     Mutant(
+        "a check of single nodes is said to need a partner",
+        "src/railgauge/verdict/not_measured.py",
+        "return nodes[0] if _is_of_pairs(campaign, check, cases) else None",
+        "return nodes[0]",
+        "tests/unit/verdict/test_not_measured.py -k single_nodes",
+    ),
+    Mutant(
         "an optional tool that is not there has measured its nodes",
         "src/railgauge/verdict/not_measured.py",
         "                and not case.was_left_out\n",
