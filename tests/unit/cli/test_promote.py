@@ -487,7 +487,7 @@ def test_a_metric_that_depends_on_chance_is_not_promoted(root: Path) -> None:
 
 def test_the_bounds_are_tried_and_the_rate_is_said(root: Path) -> None:
     answer = promote(*several(root))
-    assert "tried: all 40 numbers of these runs are within their bounds" in answer.stderr
+    assert "tried: all 40 numbers that have a bound are within it" in answer.stderr
     assert "wider" not in answer.stderr
     rate = float(answer.stderr.partition("runs do ")[2].split()[0])
     assert 0 <= rate <= 1
