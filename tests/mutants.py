@@ -693,6 +693,13 @@ MUTANTS = [
         "tests/unit/verdict/test_rules.py -k although",
     ),
     Mutant(
+        "a check of single nodes is said to need a partner",
+        "src/railgauge/verdict/not_measured.py",
+        "return nodes[0] if _is_of_pairs(campaign, check, cases) else None",
+        "return nodes[0]",
+        "tests/unit/verdict/test_not_measured.py -k single_nodes",
+    ),
+    Mutant(
         "an optional tool that is not there has measured its nodes",
         "src/railgauge/verdict/not_measured.py",
         "                and not case.was_left_out\n",
@@ -3604,9 +3611,23 @@ MUTANTS = [
     Mutant(
         "a baseline rejects runs that it was made of",
         "src/railgauge/verdict/baselines.py",
-        'self.runs.within(max(self.usual, abs(self.worst["log"] - self.value)), most)',
+        "self.runs.within(max(self.usual, self.off), most)",
         "self.usual",
         "tests/unit/cli/test_promote.py -k tail",
+    ),
+    Mutant(
+        "the latency of a bad place widens a baseline",
+        "src/railgauge/verdict/baselines.py",
+        "        if bound.off > max(bound.usual, _STANDS_OUT):\n",
+        "        if False:\n",
+        "tests/unit/cli/test_promote.py -k stands_out_is_left_out",
+    ),
+    Mutant(
+        "a baseline lets a number be many times worse",
+        "src/railgauge/verdict/baselines.py",
+        "        if distance > _MOST_SPREAD:\n",
+        "        if False:\n",
+        "tests/unit/cli/test_promote.py -k vary_too_much",
     ),
     Mutant(
         "bounds reject more than one of 1,000 healthy campaigns",

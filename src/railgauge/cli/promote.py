@@ -53,9 +53,8 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
     for line in proposal.wider:
         click.echo(f"wider: {line}", err=True)
     click.echo(
-        f"tried: all {proposal.numbers} numbers of these runs are within their bounds; of 1,000 "
-        f"healthy campaigns that vary as these runs do {1000 * proposal.rejected:.2g} would be "
-        "rejected",
+        f"tried: all {proposal.numbers} numbers that have a bound are within it; of 1,000 healthy "
+        f"campaigns that vary as these runs do {1000 * proposal.rejected:.2g} would be rejected",
         err=True,
     )
     for line in baselines.lacking(path, system, proposal.entries):

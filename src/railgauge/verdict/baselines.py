@@ -4,7 +4,8 @@ The value of a condition is the median over its places of each place's median ov
 bound on the worse side is SIGMAS robust standard deviations of one measurement away, by how places
 differ and how the runs of a place do, and never nearer than LEAST_TOLERANCE. It is farther away
 where the runs have more of a tail: all bounds together are tried against these runs, and reject
-MOST_REJECTED of healthy campaigns at most (`healthy`).
+MOST_REJECTED of healthy campaigns at most (`healthy`). A number far beyond the noise widens none:
+its condition is left out.
 
 What looks wrong is refused, and then nothing is proposed: the next campaigns would be judged by it.
 """
@@ -29,12 +30,12 @@ from railgauge.errors import RailgaugeError
 from railgauge.locating.peers import NORMAL
 from railgauge.model import references
 from railgauge.model.limits import TOLERANCE
-from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
+from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS, STANDS_OUT
 from railgauge.model.references import Entry
 from railgauge.tools.common import version
 from railgauge.verdict import healthy
 from railgauge.verdict.compare import Case
-from railgauge.verdict.outliers import Better, outlying
+from railgauge.verdict.outliers import LOOSELY, Better, outlying
 
 #: How many standard deviations of one measurement the bound is away.
 SIGMAS = 4.0
@@ -44,8 +45,13 @@ SIGMAS = 4.0
 #: campaign had 2.2 % less at one pair than the runs of another.)
 LEAST_TOLERANCE, LEAST_OF_ONE_CAMPAIGN = 0.02, 0.03
 
-#: A bound so far away, as a difference of logarithms, bounds nothing.
-_MOST_SPREAD = 5.0
+#: A bound that lets a number be ten times worse bounds nothing. It is a difference of logarithms.
+_MOST_SPREAD = math.log(10)
+
+#: A number that is this much worse than the value, and beyond the usual noise, may be of a bad
+#: place: its condition has no bound. It is a difference of logarithms, as the verdict has it for
+#: numbers that are not alike.
+_STANDS_OUT = math.log1p(STANDS_OUT * LOOSELY * Case.peer_spread)
 
 #: A rate that is the same at all good places has no bound so far below: its places are not alike,
 #: and what is stored would let a bad link pass.
@@ -262,9 +268,10 @@ def _proposal(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Proposal:
             continue
         least = LEAST_TOLERANCE if len(campaigns) > 1 else LEAST_OF_ONE_CAMPAIGN
         bound = _Bound.of(row, least)
-        if bound.usual > _MOST_SPREAD:
+        if bound.off > max(bound.usual, _STANDS_OUT):
             left_out.append(
-                f"{row['condition']}: its measurements are from next to nothing upwards"
+                f"{row['condition']}: {_worst(bound)}, and a bound beyond that would let a bad "
+                "node pass: find out why, and measure again"
             )
             continue
         judged.append((row, bound))
@@ -278,6 +285,12 @@ def _proposal(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Proposal:
             left_out.append(
                 f"{row['condition']}: its places differ too much, a bound would be "
                 f"{share:.0%} below: which of them is right?"
+            )
+            continue
+        if distance > _MOST_SPREAD:
+            left_out.append(
+                f"{row['condition']}: its measurements vary too much, a bound would be "
+                f"{share:.0%} {bound.way}"
             )
             continue
         if distance > bound.usual:
@@ -332,7 +345,17 @@ class _Bound:
         """The distance that no number of the runs is beyond, and at which at most that share of
         healthy campaigns is rejected.
         """
-        return self.runs.within(max(self.usual, abs(self.worst["log"] - self.value)), most)
+        return self.runs.within(max(self.usual, self.off), most)
+
+    @property
+    def off(self) -> float:
+        """How far the worst number is from the value."""
+        return abs(float(self.worst["log"]) - self.value)
+
+    @property
+    def way(self) -> str:
+        """Where the bound is."""
+        return "below" if self.better == "more" else "above"
 
     def share(self, distance: float) -> float:
         """The distance as a share of the value."""
@@ -341,14 +364,16 @@ class _Bound:
 
 def _why_wider(row: Mapping[str, Any], bound: _Bound, distance: float) -> str:
     """Which number of the runs needs a wider bound than their usual noise."""
-    worst = bound.worst
-    way = "below" if bound.better == "more" else "above"
-    off = math.exp(worst["log"] - bound.value) - 1
     return (
-        f"{row['condition']}: {worst['place']} is {off:+.1%} in run {worst['run']}; "
-        f"{bound.share(distance):.1%} {way} is admitted, {bound.share(bound.usual):.1%} by the "
-        "usual noise"
+        f"{row['condition']}: {_worst(bound)}; {bound.share(distance):.1%} {bound.way} is "
+        f"admitted, {bound.share(bound.usual):.1%} by the usual noise"
     )
+
+
+def _worst(bound: _Bound) -> str:
+    """The worst number, as `n1:n2 is -7.0% in run ID/1.0`."""
+    off = math.exp(bound.worst["log"] - bound.value) - 1
+    return f"{bound.worst['place']} is {off:+.1%} in run {bound.worst['run']}"
 
 
 def _condition(row: Mapping[str, Any]) -> dict[str, Any]:

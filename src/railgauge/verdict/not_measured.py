@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.campaign import variables
-from railgauge.campaign.folder import Campaign
+from railgauge.campaign.folder import PLAN, Campaign
 from railgauge.errors import RailgaugeError
+from railgauge.model import references
 from railgauge.model.failure import DISTURBED, TAKEN
 from railgauge.verdict.answer import Finding
 from railgauge.verdict.compare import Case, remaining
@@ -31,8 +32,7 @@ def coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding
             }
             missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in measured]
             if missing:
-                planned = any((c.check, c.partition) == (check, partition) for c in cases)
-                message, next_step = _why_missing(campaign, check, partition, missing, planned)
+                message, next_step = _why_missing(campaign, check, partition, missing, cases)
                 findings.append(
                     Finding(
                         "inconclusive",
@@ -48,35 +48,64 @@ def coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding
 
 
 def _why_missing(
-    campaign: Campaign, check: str, partition: str, missing: Sequence[str], planned: bool
+    campaign: Campaign, check: str, partition: str, missing: Sequence[str], cases: Sequence[Case]
 ) -> tuple[str, str]:
     """Why a check has no result on these nodes, and what to do."""
-    nodes = campaign.scope.nodes[partition]
-    if planned or len(nodes) > 1 or _filters(campaign):
+    node = _without_partner(campaign, check, partition, cases)
+    if node is None:
         where = hostlist.fold(missing)
         return f"required, and without a result on {where}", _without_filter(campaign)
-    (node,) = nodes
     if campaign.owner is not None:
         message = f"{check} needs two nodes, and no partner of {node} was free"
         return message, f"railgauge gate status; free a node of {partition}, then: " + (
             campaign.next_command
         )
-    partner = _other_node(campaign, partition, node)
     named = campaign.requested.environment.get(variables.NODES)
-    return (
-        f"{check} needs two nodes, and "
-        + ("--nodes names one" if named else f"{node} was the only one of {partition}"),
-        f"{campaign.accept_command} --nodes {node},{partner}",
+    message = f"{check} needs two nodes, and " + (
+        "--nodes names one" if named else f"{node} was the only one of {partition}"
     )
+    if (partner := _other_node(campaign, partition, node)) is None:
+        return message, (
+            f"give --nodes {node} and a second node of partition {partition}, with: "
+            f"{campaign.accept_command}"
+        )
+    return message, f"{campaign.accept_command} --nodes {node},{partner}"
 
 
-def _other_node(campaign: Campaign, partition: str, node: str) -> str:
+def _without_partner(
+    campaign: Campaign, check: str, partition: str, cases: Sequence[Case]
+) -> str | None:
+    """The only node of a partition, where a check of pairs had no case for want of another one."""
+    nodes = campaign.scope.nodes[partition]
+    planned = any((case.check, case.partition) == (check, partition) for case in cases)
+    # A session that broke off early has no plan, and says nothing of what it would have measured.
+    has_plan = (campaign.folder / PLAN).exists()
+    if planned or not has_plan or len(nodes) > 1 or _filters(campaign):
+        return None
+    return nodes[0] if _is_of_pairs(campaign, check, cases) else None
+
+
+def _is_of_pairs(campaign: Campaign, check: str, cases: Sequence[Case]) -> bool:
+    """Whether a check is known to measure pairs: by its cases on other partitions, or else by the
+    conditions of the system's stored numbers.
+    """
+    known: set[object] = {len(case.nodes) for case in cases if case.check == check}
+    if not known:
+        try:
+            stored = references.load(campaign.system).entries
+        except RailgaugeError:
+            return False
+        known = {entry.nodes for entry in stored if entry.check == check}
+    return known == {2}
+
+
+def _other_node(campaign: Campaign, partition: str, node: str) -> str | None:
     """A node that could be a partner."""
     try:
         known = [*systems.load(campaign.system).partition(partition).nodes]
     except RailgaugeError:
         known = []
-    return next((name for name in known if name != node), "NODE")
+    return next((name for name in known if name != node), None)
 
 
 def _filters(campaign: Campaign) -> list[str]:

@@ -31,7 +31,7 @@ LEAST_PLACES = 4
 #: Numbers that are not alike at all places (`Metric.alike`) are judged where nothing else does;
 #: they may differ by so many times what others may: at the default nothing stands out that is less
 #: than 87.5 % worse. A choice of ours.
-_LOOSELY = 5
+LOOSELY = 5
 
 #: All of a measurement's condition but its places. (A million are asked; `replace` takes ten times
 #: as long.)
@@ -142,7 +142,7 @@ def _are_enough(measured: Sequence[tuple[Case, Row]]) -> bool:
 
 def least_spread_of(case: Case, row: Row) -> float:
     """The least spread of the places of a condition, as a share of their median."""
-    return case.peer_spread * (1 if _is_alike(row) else _LOOSELY)
+    return case.peer_spread * (1 if _is_alike(row) else LOOSELY)
 
 
 def _is_alike(row: Row) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from railgauge.campaign import variables
+from railgauge.campaign.folder import PLAN, Scope
 from railgauge.verdict.compare import remaining
 from railgauge.verdict.rules import decide
 from tests.unit.verdict.test_rules import Recorded
@@ -46,6 +47,34 @@ def test_a_gate_run_without_a_free_partner_says_so(recorded: Recorded) -> None:
     (finding,) = decide(campaign).findings
     assert finding.message == "Iperf2Pair needs two nodes, and no partner of n1 was free"
     assert finding.next_step.endswith("free a node of ns, then: railgauge gate run --act")
+
+
+def test_where_no_other_node_is_known_none_is_made_up(recorded: Recorded) -> None:
+    campaign = with_one_node(recorded).write()
+    campaign.scope = Scope({"new": ["n1"]}, {"new": ["Iperf2Pair"]})
+    campaign.context["command"] = ["railgauge", "accept", "--partition", "new"]
+    (finding,) = decide(campaign).findings
+    assert finding.message == "Iperf2Pair needs two nodes, and n1 was the only one of new"
+    assert finding.next_step == (
+        "give --nodes n1 and a second node of partition new, with: railgauge accept --partition new"
+    )
+
+
+@pytest.mark.parametrize("owner", [None, "gate run 20261121T042325Z"])
+def test_a_check_of_single_nodes_needs_no_partner(recorded: Recorded, owner: str | None) -> None:
+    campaign = with_one_node(recorded).write()
+    campaign.scope = Scope({"ns": ["n1"]}, {"ns": ["NodeState"]})
+    campaign.owner = owner
+    (finding,) = decide(campaign).findings
+    assert finding.message == "required, and without a result on n1"
+
+
+def test_without_a_plan_no_partner_is_missed(recorded: Recorded) -> None:
+    campaign = with_one_node(recorded).write()
+    (campaign.folder / PLAN).unlink()
+    messages = [finding.message for finding in decide(campaign).findings]
+    assert "required, and without a result on n1" in messages
+    assert not any("two nodes" in message for message in messages)
 
 
 def test_of_a_filtered_campaign_of_one_node_the_filter_is_to_blame(recorded: Recorded) -> None:
