@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_what_is_advised_for_a_node_starts_without_an_installation(
 ) -> None:
     monkeypatch.setenv("SLURMD_NODENAME", "login1")
     words, code = said("hold")
-    command = words.partition("or on a node: ")[2].split()
+    command = shlex.split(words.partition("or on a node: ")[2].splitlines()[0])
     assert code == 3 and str(area) in command
     ended = subprocess.run(
         ["/usr/bin/env", "-i", f"PATH={os.environ['PATH']}", *command, "--help"],
