@@ -150,7 +150,8 @@ def _kinds(name: str) -> list[str]:
 
 @functools.cache
 def _prefixed(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?P<prefix>(?:{'|'.join(_kinds('any'))}){{0,3}}?)\s*{pattern}")
+    kinds = "|".join(_kinds("any"))
+    return re.compile(rf"(?P<prefix>(?:{kinds}){{0,3}}?)\s*(?P<mark>{pattern})")
 
 
 def _marked(text: str) -> dict[int, _Hit]:
@@ -165,7 +166,10 @@ def _marked(text: str) -> dict[int, _Hit]:
                 number = bisect.bisect_right(starts, position) - 1
                 end = starts[number + 1] if number + 1 < len(starts) else len(text)
                 matched = _prefixed(mark.pattern).match(text, starts[number], end)
-                if matched and (number not in found or found[number].mark.weak):
+                # A pattern that matches nothing would begin an output with any line that has the
+                # word, such as half a row of the output above that the line was joined to.
+                begins = matched is not None and bool(matched["mark"])
+                if matched and begins and (number not in found or found[number].mark.weak):
                     found[number] = _Hit(tool, mark, matched["prefix"])
                 position = text.find(mark.word, end)
     return found
