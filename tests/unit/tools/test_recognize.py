@@ -264,6 +264,15 @@ def test_what_the_launcher_says_is_of_both_ranks_that_ran_together() -> None:
     assert [section.read().ok for section in recognize(text)] == [False, False]
 
 
+def test_lines_of_no_host_are_held_a_bounded_number_of_times() -> None:
+    hosts, lines = 100, 4000
+    text = "".join(f"h{host}: Couldn't connect to 10.0.0.1:1\n" for host in range(hosts))
+    found = recognize(text + "a line of no host\n" * lines)
+    assert len(found) == hosts
+    assert sum(len(section.lines) for section in found) <= 2**18 + hosts + lines
+    assert all("give each host a file" in section.unread for section in found)
+
+
 NCCL = TEXTS["two-hosts/out"]
 
 
