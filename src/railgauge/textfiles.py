@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import sys
 import tarfile
 import zlib
@@ -61,32 +62,41 @@ def read_all(paths: Sequence[str]) -> Iterator[Text | Unread]:
                 yield Unread("-", "standard input is closed")
             else:
                 yield from _opened("-", sys.stdin.buffer)
-        elif Path(path).is_dir():
-            yield from _below(path)
         else:
-            yield from _of_file(Path(path))
+            yield from _of_path(Path(path))
 
 
-def _below(folder: str) -> Iterator[Text | Unread]:
+def _of_path(path: Path) -> Iterator[Text | Unread]:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            yield from _below(path)
+        elif stat.S_ISSOCK(mode) or (stat.S_ISFIFO(mode) and _has_name(path)):
+            # One that is open for nobody to write to would be waited for.
+            yield Unread(str(path), "not a file")
+        else:
+            with path.open("rb") as stream:
+                yield from _opened(str(path), stream)
+    except OSError as error:
+        yield Unread(str(path), error.strerror or str(error))
+
+
+def _has_name(pipe: Path) -> bool:
+    """One that is open already, as `/dev/fd/63` of a shell's `<(...)`, has none."""
+    return Path(os.path.realpath(pipe)).exists()
+
+
+def _below(folder: Path) -> Iterator[Text | Unread]:
     failed: list[OSError] = []
     for where, folders, names in os.walk(folder, onerror=failed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(where, name) for name in folders):
+            if path.is_symlink():
+                yield Unread(str(path), "a link to a folder: name it to have it read")
         for path in (Path(where, name) for name in sorted(names) if not name.startswith(".")):
-            # One that is open for nobody to write to would be waited for.
-            if path.is_fifo() or path.is_socket():
-                yield Unread(str(path), "not a file")
-            else:
-                yield from _of_file(path)
+            yield from _of_path(path)
     for error in failed:
         yield Unread(str(error.filename), str(error.strerror))
-
-
-def _of_file(path: Path) -> Iterator[Text | Unread]:
-    try:
-        with path.open("rb") as stream:
-            yield from _opened(str(path), stream)
-    except OSError as error:
-        yield Unread(str(path), error.strerror or str(error))
 
 
 def _opened(name: str, stream: _Readable) -> Iterator[Text | Unread]:

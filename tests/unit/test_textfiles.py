@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
+import stat
 import sys
 import tarfile
 from pathlib import Path
@@ -88,6 +90,57 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert reason(tmp_path) == "not a file"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_a_pipe_that_is_named_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = tmp_path / "x"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    # Without the protection this test fails, and does not wait.
+    monkeypatch.setattr(Path, "open", lambda *_: io.BytesIO())
+    assert reason(path) == "not a file"
+
+
+def test_a_pipe_of_the_shell_is_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"one\n")
+    os.close(writing)
+    assert texts(Path(f"/dev/fd/{reading}")) == {"": "one\n"}
+    os.close(reading)
+
+
+def test_a_name_that_is_too_long_is_named(tmp_path: Path) -> None:
+    assert "name too long" in reason(tmp_path / ("x" * 256))
+
+
+def test_a_path_that_may_not_be_entered_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.stat
+
+    def refuses(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.name == "closed":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, follow_symlinks=follow_symlinks)
+
+    (tmp_path / "closed").write_text("one\n")
+    monkeypatch.setattr(Path, "stat", refuses)
+    assert reason(tmp_path / "closed") == "Permission denied"
+    assert reason(tmp_path) == "Permission denied"
+
+
+def test_a_link_to_a_folder_is_named_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "old").mkdir(parents=True)
+    (tmp_path / "logs" / "one").write_text("one\n")
+    (tmp_path / "logs" / "link").symlink_to(tmp_path)
+    found = read(tmp_path / "logs")
+    assert [Path(one.name).name for one in found] == ["link", "one"]
+    assert "a link to a folder" in reason(tmp_path / "logs")
 
 
 def test_links_in_an_archive_lead_nowhere(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+
+if TYPE_CHECKING:
+    from railgauge.report.readings import Readings, Run
 
 _EXAMPLE = "railgauge read slurm-1234.out --nic 400g-roce"
 
@@ -50,8 +53,9 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     A line is a measurement: where its run begins, what was measured how, the value, and with --nic
     the share of what the link allows. Then what is wrong, and what was not read.
 
-    Exit code 0: all was read, and nothing is wrong; 1: a run is no valid result; 2: something could
-    not be read, or nothing was recognized; 3: wrong usage.
+    Exit code 0: all was read, and nothing is wrong; 1: a run is no valid result, is SIMULATED, or
+    measured more than the link allows; 2: something could not be read, or nothing was recognized;
+    3: wrong usage.
     """
     from railgauge.report.readings import Readings, Run
     from railgauge.textfiles import Unread, read_all
@@ -84,12 +88,19 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     else:
         for line in readings.lines():
             click.echo(line)
-    if readings.wrong:
+    if readings.wrong or any(_measured_nothing(readings, run) for run in readings.runs):
         sys.exit(EXIT_REJECT)
     sys.exit(EXIT_INCONCLUSIVE if readings.unread or not readings.runs else EXIT_ACCEPT)
 
 
 _UNKNOWN = "no output of a tool that is known: railgauge read --help lists them"
+
+
+def _measured_nothing(readings: Readings, run: Run) -> bool:
+    """A number of a stand-in, or one that the link cannot carry, is none of this link."""
+    limits = ((readings.limit(run, number), number) for number in run.reading.measurements)
+    above = any(limit is not None and limit.exceeded_by(number.value) for limit, number in limits)
+    return above or run.reading.simulated
 
 
 def _nic(word: str | None, count: int | None) -> Any:

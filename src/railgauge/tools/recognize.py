@@ -54,6 +54,13 @@ _SIMULATED = re.compile(r"# ?SIMULATED")
 #: So much of an output, at its begin and its end, is looked at for whether a mark goes on with it;
 #: and so many marks of one. What they are is small, and no text keeps us busy.
 _LOOKED_AT, _MOST_MARKS = 2**17, 512
+#: So many lines of no rank or host are given to more than one output. Without a bound a log of many
+#: hosts would be held as often as it has hosts.
+_MOST_COPIES = 2**18
+_SPARED = (
+    "too many lines without the tag of a host stand between the outputs of its hosts, and each may "
+    "be of this one: give each host a file of its own"
+)
 _LINE = re.compile(r"\bline ([0-9]+)(?=: found )")
 
 
@@ -150,7 +157,8 @@ def _kinds(name: str) -> list[str]:
 
 @functools.cache
 def _prefixed(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?P<prefix>(?:{'|'.join(_kinds('any'))}){{0,3}}?)\s*{pattern}")
+    kinds = "|".join(_kinds("any"))
+    return re.compile(rf"(?P<prefix>(?:{kinds}){{0,3}}?)\s*(?P<mark>{pattern})")
 
 
 def _marked(text: str) -> dict[int, _Hit]:
@@ -165,7 +173,10 @@ def _marked(text: str) -> dict[int, _Hit]:
                 number = bisect.bisect_right(starts, position) - 1
                 end = starts[number + 1] if number + 1 < len(starts) else len(text)
                 matched = _prefixed(mark.pattern).match(text, starts[number], end)
-                if matched and (number not in found or found[number].mark.weak):
+                # A pattern that matches nothing would begin an output with any line that has the
+                # word, such as half a row of the output above that the line was joined to.
+                begins = matched is not None and bool(matched["mark"])
+                if matched and begins and (number not in found or found[number].mark.weak):
                     found[number] = _Hit(tool, mark, matched["prefix"])
                 position = text.find(mark.word, end)
     return found
@@ -238,6 +249,8 @@ class _Part:
     lines: list[_Line] = dataclasses.field(default_factory=list)
     #: how many of them stand above what the output begins with
     above: int = 0
+    #: some that may be its are not among them
+    spared: bool = False
 
     marked: int = 0
 
@@ -262,7 +275,7 @@ class _Part:
             self.first + 1,
             [line.number + 1 for line in self.lines],
             "" if self.shared else self.tag,
-            self.hit.mark.unread,
+            self.hit.mark.unread or (_SPARED if self.spared else ""),
             simulated,
         )
 
@@ -305,6 +318,8 @@ class _Splitter:
         #: lines above the first output
         self.above: list[_Line] = []
         self.numbers: dict[str, int] = {}
+        #: how often lines were given to one more output
+        self.copies = 0
 
     def take(self, number: int, line: str, tag: str, hit: _Hit | None) -> None:
         current = self.shared or self.open.get(tag)
@@ -316,8 +331,16 @@ class _Splitter:
         elif current is not None:
             current.lines.append(taken)
         else:
-            for part in self.together.values():
-                part.lines.append(taken)
+            self._give_to_all(taken)
+
+    def _give_to_all(self, line: _Line) -> None:
+        parts = self.together.values()
+        self.copies += len(parts) - 1
+        for part in parts:
+            if len(parts) > 1 and self.copies > _MOST_COPIES:
+                part.spared = True
+            else:
+                part.lines.append(line)
 
     def _tagged(self, line: str, tag: str) -> str:
         if not tag:

@@ -94,11 +94,14 @@ def test_a_name_cannot_colour_the_terminal(tmp_path: Path) -> None:
 def test_more_than_the_link_carries_is_said() -> None:
     answer = typed(DATA / "iperf2" / "p4-client.txt", "--nic", "10g-tcp")
     assert "more than it allows" in answer.output
+    assert answer.exit_code == 1
 
 
 def test_a_stand_in_says_so(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(f"# SIMULATED: in a rehearsal\n{GOOD.read_text()}")
-    assert typed(tmp_path).output.splitlines()[0].endswith("  SIMULATED")
+    answer = typed(tmp_path)
+    assert answer.output.splitlines()[0].endswith("  SIMULATED")
+    assert answer.exit_code == 1
 
 
 def test_help_names_the_tools() -> None:

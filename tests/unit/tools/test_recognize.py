@@ -185,6 +185,56 @@ def test_two_runs_of_csv_without_a_heading_are_refused(first: str, second: str) 
         assert not section.read().ok
 
 
+def lines_of(name: str, count: int) -> str:
+    return "".join(TEXTS[name].splitlines(keepends=True)[:count])
+
+
+KILLED = TEXTS["iperf2/server-killed-client.txt"]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        KILLED[: KILLED.index("6697/0         0 ") + len("6697/0         0 ")],
+        TEXTS["iperf2/p4-client.txt"] + "[  1] 0.0000-1.3",
+        TEXTS["iperf2/csv-enhanced-p2-client.txt"][:461],
+    ],
+    ids=["Rtry is the last number", "no whole interval", "csv"],
+)
+def test_a_cut_row_stays_one_with_the_next_output_in_its_line(cut: str) -> None:
+    assert not recognize(cut)[0].read().ok
+    assert not recognize(cut + TEXTS["four-hosts/out"])[0].read().ok
+
+
+def test_half_a_row_begins_no_output_of_the_tool_that_it_was_joined_to() -> None:
+    cut = TEXTS["iperf2/bounceback-2.1.8-client.txt"]
+    cut = cut[: cut.index("Kbits/sec", cut.index("[  1] 1.0000-2.0000 sec"))]
+    found = recognize(cut + TEXTS["wdt/sender"])
+    assert [section.tool for section in found if section.read().ok] == ["wdt"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "count", "whole"),
+    [
+        ("iperf2/sum-only-p4-client.txt", 3, "iperf2/gbytes-p2-server.txt"),
+        ("iperf2/sum-of-some-client.txt", 1, "iperf2/reverse-p2-2.1.8-server.txt"),
+        ("iperf2/reverse-p2-2.1.8-client.txt", 2, "iperf2/reverse-p2-server.txt"),
+    ],
+)
+def test_a_cut_client_of_iperf2_takes_nothing_of_the_next_server(
+    cut: str, count: int, whole: str
+) -> None:
+    first, second = recognize(lines_of(cut, count) + TEXTS[whole])
+    assert not first.read().ok
+    assert second.text == TEXTS[whole]
+    assert essence(second.read()) == alone(whole)
+
+
+def test_a_run_both_ways_without_the_number_of_its_process_makes_no_wrong_number() -> None:
+    text = re.sub(r" with pid [0-9]+", "", TEXTS["iperf2/dual-p1-client.txt"])
+    assert not any(section.read().ok for section in recognize(text))
+
+
 # ---- several ranks ----
 
 
@@ -212,6 +262,15 @@ def test_what_the_launcher_says_is_of_both_ranks_that_ran_together() -> None:
     texts = (TEXTS["perftest/write-client.txt"], TEXTS["perftest/write-server.txt"])
     text = labelled(*texts) + "srun: error: n2: task 1: Exited with exit code 1\n"
     assert [section.read().ok for section in recognize(text)] == [False, False]
+
+
+def test_lines_of_no_host_are_held_a_bounded_number_of_times() -> None:
+    hosts, lines = 100, 4000
+    text = "".join(f"h{host}: Couldn't connect to 10.0.0.1:1\n" for host in range(hosts))
+    found = recognize(text + "a line of no host\n" * lines)
+    assert len(found) == hosts
+    assert sum(len(section.lines) for section in found) <= 2**18 + hosts + lines
+    assert all("give each host a file" in section.unread for section in found)
 
 
 NCCL = TEXTS["two-hosts/out"]
