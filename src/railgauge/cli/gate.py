@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -226,8 +227,8 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
         raise RailgaugeError(
             f"{node_name()} is no node of {chosen} ({hostlist.fold(known)})",
             next_step="railgauge gate hold --nodes NODES; or on a node: "
-            f"PYTHONPATH={paths.SOURCE} python3 -m railgauge.node.gate hold "
-            f"--store {store.folder(chosen)}",
+            f"PYTHONPATH={shlex.quote(str(paths.SOURCE))} python3 -m railgauge.node.gate hold "
+            f"--store {shlex.quote(str(store.folder(chosen)))}",
         )
     if wanted is None:
         seen: dict[str, Any] = {node_name(): take(quick=True)}
