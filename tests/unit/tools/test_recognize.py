@@ -349,6 +349,26 @@ def test_the_rule_of_the_next_run_does_not_end_a_table() -> None:
     assert (first.read().ok, second.read().ok) == (False, True)
 
 
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_the_first_rule_of_ib_read_bw_does_not_end_the_table_above(side: str) -> None:
+    name = f"perftest/read-{side}.txt"
+    whole = TEXTS["perftest/write-client.txt"]
+    cut = whole[: whole.rindex("-" * 87)]
+    first, second = recognize(cut + TEXTS[name])
+    assert not first.read().ok
+    assert second.text == TEXTS[name]
+
+
+@pytest.mark.parametrize("client", ["write-client", "read-client", "write-lat-client"])
+def test_a_server_that_no_client_came_to_has_nothing_of_the_next_client(client: str) -> None:
+    waiting = lines_of("perftest/write-server.txt", 4)
+    name = f"perftest/{client}.txt"
+    first, second = recognize(waiting + TEXTS[name])
+    assert not first.read().ok
+    assert second.text == TEXTS[name]
+    assert essence(second.read()) == alone(name)
+
+
 def test_a_rehearsal_stays_one_wherever_its_mark_is() -> None:
     text = f"# SIMULATED: by a stand-in\nsome line\n{TEXTS['perftest/write-client.txt']}"
     found: list[Section] = recognize(TEXTS["osu/latency-7.1.txt"] + text)
