@@ -196,14 +196,20 @@ KILLED = TEXTS["iperf2/server-killed-client.txt"]
     "cut",
     [
         KILLED[: KILLED.index("6697/0         0 ") + len("6697/0         0 ")],
+        TEXTS["iperf2/mbytes-p2-client.txt"][:1139],
         TEXTS["iperf2/p4-client.txt"] + "[  1] 0.0000-1.3",
         TEXTS["iperf2/csv-enhanced-p2-client.txt"][:461],
     ],
-    ids=["Rtry is the last number", "no whole interval", "csv"],
+    ids=["Rtry is the last number", "Rtry of a sum", "no whole interval", "csv"],
 )
 def test_a_cut_row_stays_one_with_the_next_output_in_its_line(cut: str) -> None:
     assert not recognize(cut)[0].read().ok
     assert not recognize(cut + TEXTS["four-hosts/out"])[0].read().ok
+
+
+def test_a_cut_row_of_csv_begins_no_other_run() -> None:
+    cut = TEXTS["iperf2/csv-enhanced-p2-client.txt"][:316]
+    assert not recognize(cut + TEXTS["perftest/write-client.txt"])[0].read().ok
 
 
 def test_half_a_row_begins_no_output_of_the_tool_that_it_was_joined_to() -> None:
