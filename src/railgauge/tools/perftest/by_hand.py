@@ -22,8 +22,6 @@ def _stated(text: str) -> Mapping[str, Any]:
 
 _WAITING = "Waiting for client to connect"
 _NAMES = (" BW Test", " Latency Test")
-
-
 _DEPTH = "TX depth"
 
 
