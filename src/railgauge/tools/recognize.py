@@ -116,6 +116,7 @@ def recognize(text: str) -> list[Section]:
     splitter = _Splitter()
     for number, line in enumerate(lines):
         splitter.take(number, line, tags[number], found.get(number))
+    splitter.take_what_is_claimed()
     simulated = "SIMULATED" in text and _SIMULATED.search(text) is not None
     last = len(lines) - 1
     return list(_joined([part.section(simulated, last) for part in splitter.parts]))
@@ -247,6 +248,8 @@ class _Part:
     shared: bool
     first: int
     lines: list[_Line] = dataclasses.field(default_factory=list)
+    #: the one whose lines stand directly above
+    before: _Part | None = None
     #: how many of them stand above what the output begins with
     above: int = 0
     #: some that may be its are not among them
@@ -365,7 +368,8 @@ class _Splitter:
         # `pdsh` starts a program on each host, and not one on all of them.
         shared = marks.shared and (not tag or tag.isdigit())
         part = _Part(hit, marks, tag, shared, number)
-        lead = self._lead(current, hit.mark)
+        part.before = current
+        lead = self._lead(current, hit.mark.lead)
         if not self.parts:
             part.above = len(self.above) - len(lead)
             part.lines = self.above
@@ -383,7 +387,12 @@ class _Splitter:
         self.together[tag] = self.open[tag] = part
         return part
 
-    def _lead(self, current: _Part | None, mark: Mark) -> list[_Line]:
+    def take_what_is_claimed(self) -> None:
+        for part in self.parts:
+            if part.before is not None:
+                part.lines[:0] = self._lead(part.before, part.marks.claims(part.text))
+
+    def _lead(self, current: _Part | None, patterns: Sequence[str]) -> list[_Line]:
         """Those of the lines above that are of an output that begins now; taken from the one before
         it.
         """
@@ -391,7 +400,7 @@ class _Splitter:
         # What the one before it begins with stays.
         least = current.first if self.parts and current is not None else -1
         count = 0
-        for pattern in mark.lead:
+        for pattern in patterns:
             line = lines[-1 - count] if count < len(lines) else None
             if line and line.number > least and re.fullmatch(rf"\s*(?:{pattern})\s*", line.text):
                 count += 1

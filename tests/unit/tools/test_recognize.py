@@ -140,6 +140,9 @@ def test_an_output_that_is_cut_never_passes_for_a_whole_one(
     if second.startswith("iperf2"):
         # Its first line, which may be an error or a row, would be hidden in the cut one.
         cut = cut[: cut.rfind("\n") + 1]
+    if TEXTS[second].startswith("\n"):
+        # Nothing tells a last number that is cut from a whole one where an empty line follows.
+        cut += "\n"
     before = [section.read() for section in recognize(cut)]
     after = [section.read() for section in recognize(cut + TEXTS[second])]
     good = [reading.measurements for reading in before if reading.ok]
@@ -196,14 +199,20 @@ KILLED = TEXTS["iperf2/server-killed-client.txt"]
     "cut",
     [
         KILLED[: KILLED.index("6697/0         0 ") + len("6697/0         0 ")],
+        TEXTS["iperf2/mbytes-p2-client.txt"][:1139],
         TEXTS["iperf2/p4-client.txt"] + "[  1] 0.0000-1.3",
         TEXTS["iperf2/csv-enhanced-p2-client.txt"][:461],
     ],
-    ids=["Rtry is the last number", "no whole interval", "csv"],
+    ids=["Rtry is the last number", "Rtry of a sum", "no whole interval", "csv"],
 )
 def test_a_cut_row_stays_one_with_the_next_output_in_its_line(cut: str) -> None:
     assert not recognize(cut)[0].read().ok
     assert not recognize(cut + TEXTS["four-hosts/out"])[0].read().ok
+
+
+def test_a_cut_row_of_csv_begins_no_other_run() -> None:
+    cut = TEXTS["iperf2/csv-enhanced-p2-client.txt"][:316]
+    assert not recognize(cut + TEXTS["perftest/write-client.txt"])[0].read().ok
 
 
 def test_half_a_row_begins_no_output_of_the_tool_that_it_was_joined_to() -> None:
@@ -347,6 +356,26 @@ def test_the_rule_of_the_next_run_does_not_end_a_table() -> None:
     cut = "\n".join(whole[: next(n for n, row in enumerate(whole) if "0.000374" in row) + 1])
     first, second = recognize(f"{cut}\n{TEXTS['perftest/write-client.txt']}")
     assert (first.read().ok, second.read().ok) == (False, True)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_the_first_rule_of_ib_read_bw_does_not_end_the_table_above(side: str) -> None:
+    name = f"perftest/read-{side}.txt"
+    whole = TEXTS["perftest/write-client.txt"]
+    cut = whole[: whole.rindex("-" * 87)]
+    first, second = recognize(cut + TEXTS[name])
+    assert not first.read().ok
+    assert second.text == TEXTS[name]
+
+
+@pytest.mark.parametrize("client", ["write-client", "read-client", "write-lat-client"])
+def test_a_server_that_no_client_came_to_has_nothing_of_the_next_client(client: str) -> None:
+    waiting = lines_of("perftest/write-server.txt", 4)
+    name = f"perftest/{client}.txt"
+    first, second = recognize(waiting + TEXTS[name])
+    assert not first.read().ok
+    assert second.text == TEXTS[name]
+    assert essence(second.read()) == alone(name)
 
 
 def test_a_rehearsal_stays_one_wherever_its_mark_is() -> None:

@@ -27,6 +27,10 @@ def _never(section: str, line: str) -> bool:
     return False
 
 
+def _nothing(section: str) -> tuple[str, ...]:
+    return ()
+
+
 @dataclasses.dataclass(frozen=True)
 class Marks:
     """How the outputs of a tool are told apart from each other, and from those of other tools."""
@@ -34,6 +38,9 @@ class Marks:
     begins: tuple[Mark, ...]
     #: whether a mark goes on with the output above it: (that output so far, the line)
     joins: Callable[[str, str], bool] = _never
+    #: the lines directly above an output that are its own, as `lead` of a mark, where only the
+    #: output tells
+    claims: Callable[[str], tuple[str, ...]] = _nothing
     #: one process prints for all others, so that a line of any of them is of its output
     shared: bool = False
     #: why neighbouring outputs, as one text, are none by themselves; "" where they are

@@ -24,13 +24,15 @@ def _stated(text: str) -> Mapping[str, str]:
 
 #: A row that was cut. What follows in the same line, if anything, is of the next program.
 _TORN = re.compile(
-    r"\[(?:[ *0-9]+|SUM[^\]\s]*)\]"
-    r"(?:\s+[0-9](?!\S*\s?-\s*[0-9.]+\s+sec\s+(?:[-+.0-9]|nan|inf|L2 |\S+-PDF:))|"
+    r"\[(?:[ *0-9]+|SUM[^\]\s]*)\](?:"
+    r"\s+[0-9](?!\S*\s?-\s*[0-9.]+\s+sec\s+(?:[-+.0-9]|nan|inf|L2 |\S+-PDF:))"
     # The column behind Rtry shows that Rtry is whole, so it has to be the row's own.
-    r"\s.*/sec\s.*(?:\s[0-9]+/[0-9]+|\sms)\s+[0-9]+(?=\s)"
-    r"(?!\s+(?:pps\b|(?:-|NA|[0-9]+K)[(/])))|"
+    r"|\s.*/sec\s.*(?:\s[0-9]+/[0-9]+|\sms)\s+[0-9]+(?=\s)"
+    r"(?!\s+(?:pps\b|(?:-|NA|[0-9]+K)[(/]))"
+    # Of a sum Rtry is the last number.
+    r"|\s.*/sec\s.*\s[0-9]+/[0-9]+\s+[0-9]+(?![0-9\s.]|$)"
     # A row of csv.
-    r"[-+0-9:.]{14,40},.*(?:[^-+\w.:,%]|--)"
+    r")|[-+0-9:.]{14,40},.*(?:[^-+\w.:,%]|--)"
 )
 _judged = of_sides(TOOL, read)
 
@@ -124,7 +126,7 @@ _MARKS = Marks(
         Mark(" connected with ", _CONNECTED),
         Mark("iperf: ", r"(?:STDERR: )?\S*iperf: (?:unrec|illegal|invalid|option)"),
         Mark(_HEADING, _HEADING),
-        Mark(",0.0-", r"[-+0-9:.]{14,40},[^,]*,[0-9]+,"),
+        Mark(",0.0-", r"[-+0-9:.]{14,40},(?:[^,]*,){5}0\.0-[0-9]"),
     ),
     joins=_joins,
 )

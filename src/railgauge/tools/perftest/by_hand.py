@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,24 +22,43 @@ def _stated(text: str) -> Mapping[str, Any]:
 
 _WAITING = "Waiting for client to connect"
 _NAMES = (" BW Test", " Latency Test")
+_DEPTH = "TX depth"
 
 
 def _joins(section: str, line: str) -> bool:
-    """A server waits, and then says what it runs."""
+    """A server waits, and then says what it runs. Below one that no client came to the output of a
+    client may stand: both sides print the depth where bytes go both ways, or else the client alone.
+    """
     waits = _WAITING in section and not any(name in section for name in _NAMES)
+    if _DEPTH in line:
+        return _WAITING not in section or "Bidirectional" in section
     return waits and any(name in line for name in _NAMES)
 
 
+def _claims(section: str) -> tuple[str, ...]:
+    """ib_read_bw prints a rule before all else, and says only later what it is."""
+    begins = _READS.match(section)
+    return (("", _DASHES) if begins["waits"] else (_DASHES,)) if begins else ()
+
+
+_DASHES, _STARS = "-{87,}", r"\*{30,}"
+_READS = re.compile(
+    rf"(?P<waits>{_STARS}\s+\* {_WAITING}.*\s+{_STARS}\s+)?{_DASHES}\s+RDMA_Read BW Test"
+)
 #: The rule above a name is its own: below the rows of the run before it, it would end them.
-_RULE = (r"-{87,}|\*{30,}",)
+_RULE = (rf"{_DASHES}|{_STARS}",)
+#: What a client prints above its depth.
+_HEAD = (*(r"[-\w* ]+:.*",) * 12, r"[ \w]+ Test", _DASHES)
 _MARKS = Marks(
     (
         Mark(_WAITING, rf"\* {_WAITING}", _RULE),
         *(Mark(name, rf"(?:RDMA_|Send|Atomic|raw_)[ \w]*{name}", _RULE) for name in _NAMES),
+        Mark(_DEPTH, rf"{_DEPTH}\s*:", _HEAD),
         Mark("#bytes", r"#bytes\s+#iterations\s", weak=True),
         Mark("Couldn't connect to ", "(?:STDERR: )?Couldn't connect to "),
     ),
     joins=_joins,
+    claims=_claims,
 )
 
 BY_HAND = ByHand(
