@@ -128,7 +128,7 @@ WRONG = [
         "lost-nic:{second}",
         "dgx-h100",
         "default",
-        r"NCCL did not use \S+ on {second}.*first at {second}",
+        r"NCCL did not use \S+ on {second}.*{second} is at fault",
     ),
     ("slow", "gb200-nvl72", "mnnvl", r"busbw_17179869184B is 405.*expected at least 730"),
 ]
