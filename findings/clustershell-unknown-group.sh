@@ -1,7 +1,7 @@
 #!/bin/bash
 # clush takes a misspelt group as an empty one: what "-x @group" should spare is not spared.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 pypi ClusterShell==1.10.1
 
 mkdir -p groups.d

@@ -1,7 +1,7 @@
 #!/bin/bash
 # hwloc-diff ends with 0 although a node lost half of its memory, and its InfiniBand port is down.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 debian hwloc-nox=2.9.0-1 libhwloc15=2.9.0-1
 
 topology() { # MEMORY PORT_STATE

@@ -1,7 +1,7 @@
 #!/bin/bash
 # infiniband-diags end a name of the node-name-map at "#", also within quotes: two leaves get one name.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 debian ibsim-utils=0.10-2 libumad2sim0=0.10-2 infiniband-diags=44.0-2 \
   libibmad5=44.0-2 libibnetdisc5=44.0-2 libibumad3=44.0-2
 isolate

@@ -1,7 +1,7 @@
 #!/bin/bash
 # iperf3 --json over UDP: end.sum joins the rate of the sender with the loss of the receiver.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 debian iperf3=3.12-1+deb12u2 libiperf0=3.12-1+deb12u2 libsctp1=1.0.19+dfsg-2
 isolate
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # jc reads "Auto-negotiation: on" of ethtool as false, the same as "off".
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 pypi jc==1.26.1
 
 read_back() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # mpiexec of MPICH combines the exit codes of the ranks by a bitwise OR: its own may be the code of no rank.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 pypi mpich==5.0.2
 
 # 2 and 4 are, in nccl-tests, an error of CUDA and a timeout; 6 is a wrong command line.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # node_exporter drops a series where two .prom files describe one metric in different words; its own error metric stays 0.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 debian prometheus-node-exporter=1.5.0-1+b6
 isolate
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # ReFrame warns of two units, gives the reference the unit of the number, and passes: 500 MB/s for 500 GB/s.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 pypi reframe-hpc==4.10.4
 
 cat >unit.py <<'X'

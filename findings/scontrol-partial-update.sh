@@ -1,8 +1,8 @@
 #!/bin/bash
 # scontrol update of two nodes, one of them unknown, ends with an error and has drained the other.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
-source "$(dirname "$script")/slurm.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
+source "$(dirname "$script")/common/slurm.sh"
 start_controller
 
 code=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # sockperf throughput over UDP prints a bandwidth although there is no server, and ends with 0.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 debian sockperf=3.7-1
 isolate
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # squeue --json takes --jobs, --states and --partition, and prints every job all the same.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
-source "$(dirname "$script")/slurm.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
+source "$(dirname "$script")/common/slurm.sh"
 start_controller
 
 printf '#!/bin/sh\ntrue\n' >job.sh

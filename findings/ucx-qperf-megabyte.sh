@@ -1,7 +1,7 @@
 #!/bin/bash
 # "MB/s" of ucx_perftest is 2^20 bytes, "MB/sec" of qperf is 10^6: equal numbers differ by 5 %.
 set -eu
-source "$(dirname "$(readlink -f "$0")")/setup.sh"
+source "$(dirname "$(readlink -f "$0")")/common/setup.sh"
 debian ucx-utils=1.13.1-1 libucx0=1.13.1-1 libnuma1=2.0.16-1 libgomp1=12.2.0-14+deb12u1 \
   qperf=0.4.11-3 libibverbs1=44.0-2 librdmacm1=44.0-2 libnl-3-200=3.7.0-0.2+b1 libnl-route-3-200=3.7.0-0.2+b1
 isolate
