@@ -35,7 +35,7 @@ from railgauge.campaign.folder import (
     State,
 )
 from railgauge.cluster import ready, store
-from railgauge.cluster.look import from_reframe
+from railgauge.cluster.look import FILTERS, from_reframe
 from railgauge.errors import EnvironmentProblem, RailgaugeError
 from railgauge.hooks import Say
 from railgauge.model import inventory, record, references, shares
@@ -440,12 +440,14 @@ def _require_ready(
     """
     if rehearsal.scenario() is not None:
         return
-    # ReFrame is loaded here only, as this takes half a second.
-    from railgauge.site.check import checks
-
     # Of a filter only ReFrame knows whether it leaves MPI in.
-    with_mpi = () if any(word.startswith(checks.FILTERS) for word in options) else chosen.nodes
-    tools = ready.none if owner else functools.partial(checks.needed, options=options)
+    with_mpi = () if any(word.startswith(FILTERS) for word in options) else chosen.nodes
+    tools = ready.none
+    if not owner:
+        # ReFrame is loaded here only, as this takes half a second.
+        from railgauge.site.check import checks
+
+        tools = functools.partial(checks.needed, options=options)
     # With this variable a node that is busy is left out, and nothing waits for it.
     own = () if variables.IDLE in os.environ else slurm_jobs.own_nodes()
     ready.require(system, chosen.nodes, from_reframe(options), say, with_mpi, tools, own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import NoReturn
 
 import click
 
@@ -22,13 +23,11 @@ def explain(names: tuple[str, ...], as_json: bool) -> None:
     # A term may have several words: railgauge explain of limit
     together = " ".join(names)
     known = (together,) if catalogue.explained(together) else names
-    for name in known:
-        if catalogue.explained(name) is None:
-            raise _unknown(name)
+    answers = [catalogue.explained(name) or _refuse(name) for name in known]
     if as_json:
         print_json(_document(known))
     elif names:
-        click.echo("\n\n".join("\n".join(catalogue.explained(name) or ()) for name in known))
+        click.echo("\n\n".join("\n".join(answer) for answer in answers))
     else:
         _list()
 
@@ -57,10 +56,10 @@ def _list() -> None:
         click.echo(f"{name:<{width}}  {first}{'.' * bool(dot)}")
 
 
-def _unknown(name: str) -> RailgaugeError:
+def _refuse(name: str) -> NoReturn:
     known = [*catalogue.kinds(), *catalogue.terms()]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return RailgaugeError(
+    raise RailgaugeError(
         f"no kind of finding and no term is called {name!r}"
         + (f", expected one such as {', '.join(near)}" if near else ""),
         next_step="railgauge explain (lists all kinds); docs/glossary.md has the terms",

@@ -135,6 +135,11 @@ def job_options(partition: Partition, more: Sequence[str] = ()) -> list[str]:
     return [*partition.access_options, *reservations.options(), *more]
 
 
+#: ReFrame's options that choose among the cases, each with its short form.
+BY_NAME = ("-n", "--name")
+FILTERS = (*BY_NAME, "-x", "-t", "-T", "-E", "--exclude", "--tag", "--filter-expr")
+
+
 def from_reframe(options: Sequence[str]) -> list[str]:
     """What `-J` and `--job-option` of ReFrame's options give the scheduler: `-J account=x`."""
     options_given: list[str] = []

@@ -345,8 +345,8 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
         raise RuntimeError(f"{run.open_nodes} are not decided")
     _unreserve(run)
     accepted = [node for node, why in run.decided.items() if not why]
-    known = slurm_nodes.show() if accepted else {}
-    states = slurm_nodes.once_answering([node for node in accepted if node in known])
+    known = slurm_nodes.show_known(accepted) if accepted else {}
+    states = slurm_nodes.once_answering(known)
     run.outside = {name: node.outside for name, node in states.items() if node.outside}
     run.outside |= {node: slurm_nodes.UNKNOWN for node in accepted if node not in known}
     for node, why in sorted(run.decided.items()):

@@ -204,17 +204,7 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> li
     """The pairs that no job got through, without those that a suspect leaf, uplink or spine
     explains: a spine is on paths between any two leaves.
     """
-    suspects = [suspect for suspect in known if suspect.kind in ("leaf", "uplink")]
-
-    def explained(nodes: tuple[str, ...]) -> bool:
-        for leaf_of in leaves.values():
-            between = {leaf_of[node] for node in nodes if node in leaf_of}
-            if len(between) > 1 and any(
-                _crosses(suspect, between, leaf_of) for suspect in suspects
-            ):
-                return True
-        return False
-
+    of_fabric = [suspect for suspect in known if suspect.kind in ("leaf", "uplink")]
     return [
         Suspect(
             "pair",
@@ -228,14 +218,21 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> li
             (cut.check,),
         )
         for cut in direct_evidence.cuts(cases, _nodes(known))
-        if not explained(cut.nodes)
+        if not any(
+            _crosses(suspect, cut.nodes, leaf_of)
+            for suspect in of_fabric
+            for leaf_of in leaves.values()
+        )
     ]
 
 
-def _crosses(suspect: Suspect, between: Collection[str], leaf_of: Mapping[str, str]) -> bool:
-    """Whether a path between two leaves is over a suspect leaf or uplink: its nodes are on it; or
-    over a spine, which has nodes of several.
+def _crosses(suspect: Suspect, nodes: Collection[str], leaf_of: Mapping[str, str]) -> bool:
+    """Whether the path between two nodes crosses from or to a suspect leaf, on which the suspect's
+    nodes are; or a spine, of which they are on several.
     """
+    between = {leaf_of[node] for node in nodes if node in leaf_of}
+    if len(between) < 2:
+        return False
     suspected = {leaf_of[node] for node in suspect.nodes if node in leaf_of}
     if len(suspected) > 1:
         return suspect.kind == "uplink"

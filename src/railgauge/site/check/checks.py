@@ -16,6 +16,7 @@ from railgauge.checks import guard
 from railgauge.checks.base import TESTS, StrictCheck
 from railgauge.checks.cases import Cases, LeftOut
 from railgauge.checks.node_state import NodeStateCases
+from railgauge.cluster.look import BY_NAME, FILTERS
 from railgauge.errors import ConfigurationError
 from railgauge.model.measurement import COUNTS, Load
 from railgauge.model.references import References, missing_loads, step_to_record
@@ -144,11 +145,6 @@ def needed(partition: Partition, options: Sequence[str] = ()) -> dict[str, Seque
         if not names or any(re.match(name, check.__name__) for name in names)
         for program in guard.required_programs(check, partition)
     }
-
-
-#: ReFrame's options that choose among the cases, each with its short form.
-BY_NAME = ("-n", "--name")
-FILTERS = (*BY_NAME, "-x", "-t", "-T", "-E", "--exclude", "--tag", "--filter-expr")
 
 
 def _name_filters(options: Sequence[str]) -> tuple[list[str], bool]:
