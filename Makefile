@@ -28,9 +28,10 @@ lint: ## formatting, types and style of Python, shell and YAML
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
 	.venv/bin/yamllint --strict configs results/references .yamllint
 
-docs: ## write what the documents say of fields and metrics anew, from the schema
+docs: ## write the generated parts of the documents, then the site: site/index.html
 	bin/bootstrap dev
 	.venv/bin/python -m railgauge.site.schema
+	.venv/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
 
 golden: ## write tests/data/golden anew
 	bin/bootstrap dev
