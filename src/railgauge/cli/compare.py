@@ -49,6 +49,12 @@ class Inconclusive(RailgaugeError):
     type=click.Choice(["more", "less"]),
     help="Of a CSV's values; else that of the metric that a condition begins with, or more.",
 )
+@click.option(
+    "--noise",
+    type=Number(0, 1, min_open=True, max_open=True),
+    help="Of logs: the usual spread of equal runs, as a share, where runs do not show it; else "
+    "0.05.",
+)
 @json_option("compare")
 def compare(
     before: str,
@@ -56,16 +62,25 @@ def compare(
     margin: float | None,
     dependent: bool,
     better: str | None,
+    noise: float | None,
     as_json: bool,
 ) -> NoReturn:
     """Say of each place what changed from BEFORE to AFTER: better, same, worse, or cannot tell.
 
     Each is a campaign (an id, a path, `latest`), several with commas between them, `accepted` for
-    the last accepted one of the system, or a CSV with the columns place,condition,run,value.
+    the last accepted one of the system, a CSV with the columns place,condition,run,value, or logs
+    of tools: a file, a folder, a tar.gz, a quoted pattern such as 'before-*.log', or `-`.
 
     Exit code: 0 better or the same, 1 worse anywhere, 2 cannot tell, or not to be compared.
     """
     try:
+        if _are_logs(before, after):
+            _compare_logs(before, after, margin, dependent, better, noise, as_json)
+        if noise is not None:
+            raise RailgaugeError(
+                "--noise is for logs: campaigns and tables show their own noise",
+                next_step="leave it out",
+            )
         _compare(before, after, margin, dependent, better, as_json)
     except RailgaugeError as error:
         raise Inconclusive(error.message, next_step=error.next_step) from None
@@ -122,6 +137,66 @@ def _compare(
             )
     code = compared.exit_code
     sys.exit(EXIT_INCONCLUSIVE if simulated and code == EXIT_ACCEPT else code)
+
+
+def _are_logs(before: str, after: str) -> bool:
+    """Whether both sides are logs; RailgaugeError where one of them is something else."""
+    from railgauge.cli import log_paths
+
+    if "" in (before, after):
+        raise RailgaugeError(
+            "nothing is named, as where a variable is not set: expected a side before and one after",
+            next_step="railgauge compare --help",
+        )
+    columns = ("place", "condition", "run", "value")
+    found = {
+        path: log_paths.kind_of(path, columns)
+        for word in (before, after)
+        for path in log_paths.expand(word)
+    }
+    logs = [path for path, kind in found.items() if kind == "logs"]
+    if logs and len(logs) < len(found):
+        other, kind = next((path, kind) for path, kind in found.items() if kind != "logs")
+        what = {"table": "a table", "campaign": "no file or folder, so the name of a campaign"}
+        raise RailgaugeError(
+            f"{logs[0]} is a log, and {other} is {what[kind]}: expected the same on both sides",
+            next_step="ls; railgauge compare with two logs or two folders of logs",
+        )
+    return bool(logs)
+
+
+def _compare_logs(
+    before: str,
+    after: str,
+    margin: float | None,
+    dependent: bool,
+    better: str | None,
+    noise: float | None,
+    as_json: bool,
+) -> NoReturn:
+    from railgauge.cli import log_paths
+    from railgauge.report import log_comparison
+    from railgauge.textfiles import read_all
+    from railgauge.verdict.link_changes import MARGIN
+    from railgauge.verdict.logs import before_after
+
+    if better is not None:
+        raise RailgaugeError(
+            "--better is for a table: whether more of a tool's number is better is known",
+            next_step="leave it out",
+        )
+    compared = before_after.compare(
+        *(read_all(log_paths.expand(side)) for side in (before, after)),
+        margin=MARGIN if margin is None else margin,
+        noise=before_after.NOISE if noise is None else noise,
+        dependent=dependent,
+    )
+    if as_json:
+        print_json(compared.as_dict())
+    else:
+        for line in log_comparison.lines(compared):
+            click.echo(line)
+    sys.exit(compared.exit_code)
 
 
 def _is_file(name: str) -> bool:

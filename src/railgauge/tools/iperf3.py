@@ -18,11 +18,13 @@ from railgauge.model.call import Call
 from railgauge.model.measurement import Measurement
 from railgauge.tools import Completeness, Moved, ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides
+from railgauge.tools.common.changes import Change
 from railgauge.tools.common.documents import Count, Number, Part, document, validated
 from railgauge.tools.common.lines import LABELS, STDERR, numbered, quote
 from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.common.sides import collect
 from railgauge.tools.common.tcp import Row, TcpOptions
+from railgauge.tools.iperf3_ends import ends
 
 TOOL = "iperf3"
 
@@ -553,4 +555,6 @@ BY_HAND = ByHand(
     needed=("streams", "duration_s"),
     exit_codes=2,
     marks=_MARKS,
+    ends=ends,
+    changes=(Change((3, 16), "runs each stream in a thread of its own"),),
 )

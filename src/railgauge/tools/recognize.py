@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from railgauge.tools import Reading, table
 from railgauge.tools.common.by_hand import ByHand
+from railgauge.tools.common.changes import Change
+from railgauge.tools.common.ends import Ends
 from railgauge.tools.common.lines import STDERR, uncoloured
 from railgauge.tools.common.marks import Mark, Marks
 
@@ -93,6 +95,10 @@ class Section:
             simulated=reading.simulated or self.simulated,
         )
 
+    def ends(self) -> Ends:
+        """Which hosts it is of."""
+        return _by_hand()[self.tool].ends(self.text)
+
     def _renumbered(self, named: re.Match[str]) -> str:
         number = int(named[1])
         return f"line {self.lines[number - 1]}" if 0 < number <= len(self.lines) else named[0]
@@ -125,6 +131,11 @@ def recognize(text: str) -> list[Section]:
 def tools() -> list[str]:
     """Those that are recognized."""
     return sorted(_marks())
+
+
+def changes(tool: str) -> tuple[Change, ...]:
+    """What versions of a tool changed in its numbers."""
+    return _by_hand()[tool].changes
 
 
 # ---- marks ---------------------------------------------------------------------------------

@@ -382,12 +382,12 @@ def _judge(samples: Samples, result: Contrast, flagged: Bools, margin: Floats) -
     result.word[flagged] = np.where(up, BETTER, WORSE)[flagged]
     result.runs_needed[result.word != UNKNOWN] = 0
     unknown = (result.word == UNKNOWN) & np.isfinite(result.p)
-    result.runs_needed[unknown] = _runs_needed(
+    result.runs_needed[unknown] = runs_needed(
         result.change[unknown], result.se[unknown], result.runs[:, unknown], margin[unknown]
     )
 
 
-def _runs_needed(change: Floats, se: Floats, runs: Ints, margin: Floats) -> Ints:
+def runs_needed(change: Floats, se: Floats, runs: Ints, margin: Floats) -> Ints:
     """How many more runs a side would tell, if the change stays as it is; -1 where more than
     MOST_RUNS would.
 

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from railgauge.model.call import Call
 from railgauge.tools import ParseError, Reading
+from railgauge.tools.common.changes import Change
+from railgauge.tools.common.ends import Ends
 from railgauge.tools.common.marks import Marks
 
 
@@ -47,6 +49,10 @@ class ByHand:
     exit_codes: int = 1
     #: how `railgauge read` recognizes its outputs; None: it does not
     marks: Marks | None = None
+    #: which hosts an output is of
+    ends: Callable[[str], Ends] = lambda text: Ends()
+    #: what its versions changed in the numbers
+    changes: tuple[Change, ...] = ()
 
     def expected(self, words: Sequence[str]) -> dict[str, Any]:
         """`name=value` of each word; ValueError names the word, and what was expected."""

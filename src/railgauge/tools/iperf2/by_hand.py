@@ -11,6 +11,7 @@ from railgauge.tools import Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides
 from railgauge.tools.common.lines import LABELS, numbered, quote
 from railgauge.tools.common.marks import Mark, Marks
+from railgauge.tools.iperf2.ends import ends
 from railgauge.tools.iperf2.judge import read
 from railgauge.tools.iperf2.options import TOOL, Options
 from railgauge.tools.iperf2.text import parse
@@ -149,4 +150,5 @@ BY_HAND = ByHand(
     stated=_stated,
     exit_codes=2,
     marks=_MARKS,
+    ends=ends,
 )

@@ -11,8 +11,10 @@ from railgauge.model.call import Call
 from railgauge.model.sizes import parse_size
 from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer
+from railgauge.tools.common.changes import Change
 from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.nccl_tests.alone import why_alone
+from railgauge.tools.nccl_tests.ends import ends
 from railgauge.tools.nccl_tests.judge import read
 from railgauge.tools.nccl_tests.options import TOOL, Options
 from railgauge.tools.nccl_tests.result import Result
@@ -97,4 +99,6 @@ BY_HAND = ByHand(
     example=("operation=all_reduce", "ranks=8"),
     stated=_stated,
     marks=_MARKS,
+    ends=ends,
+    changes=(Change((2, 19), "warms up once, and not five times", "warmup", first_sizes=True),),
 )

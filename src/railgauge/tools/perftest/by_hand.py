@@ -8,7 +8,9 @@ from typing import Any
 
 from railgauge.model.sizes import parse_size
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides, yes_or_no
+from railgauge.tools.common.changes import Change
 from railgauge.tools.common.marks import Mark, Marks
+from railgauge.tools.perftest.ends import ends
 from railgauge.tools.perftest.judge import read
 from railgauge.tools.perftest.options import TOOL, Options
 from railgauge.tools.perftest.text import parse
@@ -84,4 +86,6 @@ BY_HAND = ByHand(
     stated=_stated,
     exit_codes=2,
     marks=_MARKS,
+    ends=ends,
+    changes=(Change((26, 4), "binds itself to the NUMA node of the NIC"),),
 )
