@@ -141,7 +141,7 @@ def _text(name: str, content: bytes) -> Text | Unread:
     try:
         textfile.refuse_utf16(Path(name), content)
     except RailgaugeError as error:
-        return Unread(name, error.message.removeprefix(f"{name}: "))
+        return Unread(name, f"{error.message.removeprefix(f'{name}: ')}: {error.next_step}")
     if b"\0" in content[:8192]:
         return Unread(name, "not a text")
     return Text(name, content.decode("utf-8", errors="replace"))

@@ -145,7 +145,7 @@ def _are_logs(before: str, after: str) -> bool:
 
     if "" in (before, after):
         raise RailgaugeError(
-            "nothing is named, as where a variable is not set: expected a side before and one after",
+            "nothing is named, as where a variable is not set: expected BEFORE and AFTER",
             next_step="railgauge compare --help",
         )
     columns = ("place", "condition", "run", "value")
@@ -186,7 +186,8 @@ def _compare_logs(
             next_step="leave it out",
         )
     compared = before_after.compare(
-        *(read_all(log_paths.expand(side)) for side in (before, after)),
+        read_all(log_paths.expand(before)),
+        read_all(log_paths.expand(after)),
         margin=MARGIN if margin is None else margin,
         noise=before_after.NOISE if noise is None else noise,
         dependent=dependent,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from railgauge import textfile
+from railgauge import textfile, textfiles
 from railgauge.cli.output import json_option, print_json
 from railgauge.errors import RailgaugeError
 
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 #: Exit codes: nobody, suspects, and input that cannot be read or does not tell.
 EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
 
-#: The largest output of nccl-tests that is read.
-_LARGEST_LOG = 64 * 2**20
-#: How many files without a result are named; the others are counted.
+#: How many files without a result are named in one line; the others are counted.
 _NAMED = 3
 
 
@@ -44,7 +43,7 @@ class _Command(click.Command):
 
 
 @click.command(cls=_Command)
-@click.argument("source", metavar="CAMPAIGN|FOLDER|FILE.csv")
+@click.argument("sources", metavar="CAMPAIGN|FILE.csv|PATH...", nargs=-1, required=True)
 @json_option("locate")
 @click.option(
     "--nodes-files",
@@ -66,7 +65,7 @@ class _Command(click.Command):
     "and source where it counts.",
 )
 def locate(
-    source: str,
+    sources: tuple[str, ...],
     as_json: bool,
     nodes_files: Path | None,
     uplink_counters: Path | None,
@@ -74,23 +73,26 @@ def locate(
 ) -> NoReturn:
     """Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.
 
-    A campaign (an id, a path, or `latest`), a folder with an output of nccl-tests for each pair, or
-    a CSV file with the columns a,b,value and, where they are known,
-    ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition,direction. Data goes from a to b, unless
-    direction is b-a or both. More is better. A row with ok 0 is a run that failed.
+    A campaign (an id, a path, or `latest`); logs with an output of a tool for each pair of hosts:
+    files, folders, patterns, tar.gz, or `-`; or a CSV file with the columns a,b,value and, where
+    they are known, ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition,direction. Data goes from a
+    to b, unless direction is b-a or both. More is better. A row with ok 0 is a run that failed.
+
+    The two hosts of an output are those that it names, or those in its file's name: n1-n2.log. What
+    is not between two hosts, and what is not whole, is left out, with its reason.
 
     Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read, or there is no
     suspect and nothing shows whether some nodes are good.
     """
     from railgauge.report import located as report
 
-    located, lacking = _located(source, uplink_counters, routes)
+    located, lacking, of_logs = _located(sources, uplink_counters, routes)
     if nodes_files is not None:
         _write(located, nodes_files)
     if as_json:
         print_json(located.as_dict())
     else:
-        for line in report.lines(located):
+        for line in report.lines(located, of_logs):
             click.echo(line)
         if lacking:
             click.echo(f"not judged: who is in {', '.join(lacking[:_NAMED])}{_more(lacking)}")
@@ -104,37 +106,52 @@ def _more(names: Sequence[str]) -> str:
 
 
 def _located(
-    source: str, uplink_counters: Path | None, routes_file: Path | None
-) -> tuple[Located, list[str]]:
-    """What follows from a source; and the files without a result, of those that end as others with
-    one do.
+    sources: Sequence[str], uplink_counters: Path | None, routes_file: Path | None
+) -> tuple[Located, Sequence[str], bool]:
+    """What follows from sources; the files without a result, of those that end as others with one
+    do; and whether these are logs.
     """
     from railgauge import locating
+    from railgauge.cli import log_paths
+    from railgauge.verdict.location import table
 
-    if not source:
+    if "" in sources:
         raise InputError(
-            "nothing is named, as where a variable is not set: expected a campaign, a folder or a "
-            "CSV file",
+            "nothing is named, as where a variable is not set: expected a campaign, logs or a CSV "
+            "file",
             next_step="railgauge locate latest; of this folder: railgauge locate .",
         )
-    path = Path(source)
+    try:
+        paths = [path for source in sources for path in log_paths.expand(source)]
+    except RailgaugeError as error:
+        raise InputError(error.message, next_step=error.next_step) from None
     uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
     routes = _routes(routes_file) if routes_file is not None else None
-    lacking: list[str] = []
-    try:
-        is_there, is_folder = path.exists(), path.is_dir()
-    except OSError as error:
-        raise InputError(f"{source}: {error.strerror}", next_step=_HELP) from None
-    if is_there and not is_folder:
-        # Also a pipe: <(zcat results.csv.gz).
-        evidence = _of_table(path)
-    elif is_folder and not (path / "campaign.json").exists():
-        evidence, lacking = _of_logs(path)
+    kinds = [log_paths.kind_of(path, table.NEEDED) for path in paths]
+    others = [path for path, kind in zip(paths, kinds, strict=True) if kind != "logs"]
+    if len(paths) > 1 and others:
+        raise InputError(
+            f"{others[0]}: not a log; expected logs, or one campaign or table alone",
+            next_step=_HELP,
+        )
+    lacking: Sequence[str] = ()
+    if kinds[0] == "table" and log_paths.exists(paths[0]):
+        evidence = _of_table(paths[0], _text(Path(paths[0])))
+    elif kinds[0] == "logs":
+        texts = textfiles.read_all(paths)
+        first = None if log_paths.is_seekable(paths[0]) else next(texts)
+        if isinstance(first, textfiles.Text) and log_paths.has_columns(first.text, table.NEEDED):
+            # Of a pipe: <(zcat results.csv.gz).
+            evidence, kinds = _of_table(first.name, first.text), ["table"]
+        else:
+            every = texts if first is None else itertools.chain([first], texts)
+            evidence, lacking = _of_logs(paths, every)
     else:
-        name = str(path.absolute()) if is_folder else source
-        return _of_campaign(name, uplinks, routes), []
+        is_folder = log_paths.exists(paths[0])
+        name = str(Path(paths[0]).absolute()) if is_folder else paths[0]
+        return _of_campaign(name, uplinks, routes), (), False
     evidence.uplink_events, evidence.routes = uplinks, routes
-    return locating.locate(evidence), lacking
+    return locating.locate(evidence), lacking, kinds[0] == "logs"
 
 
 def _text(path: Path) -> str:
@@ -142,56 +159,39 @@ def _text(path: Path) -> str:
         return textfile.read(path)
     except RailgaugeError as error:
         raise InputError(error.message, next_step=error.next_step) from None
-
-
-def _of_table(path: Path) -> Evidence:
-    from railgauge.verdict.location import table
-
-    try:
-        return table.read(_text(path))
-    except table.TableError as error:
-        raise InputError(f"{path}: {error}", next_step=f"mend it; the columns: {_HELP}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: {error}, expected a CSV file in UTF-8", next_step=_HELP
         ) from None
 
 
+def _of_table(name: str, text: str) -> Evidence:
+    from railgauge.verdict.location import table
+
+    try:
+        return table.read(text)
+    except table.TableError as error:
+        raise InputError(f"{name}: {error}", next_step=f"mend it; the columns: {_HELP}") from None
+
+
 _HELP = "railgauge locate --help"
 
 
-def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
-    from railgauge.locating import Missing
+def _of_logs(
+    paths: Sequence[str], sources: Iterable[textfiles.Text | textfiles.Unread]
+) -> tuple[Evidence, Sequence[str]]:
     from railgauge.verdict.location import logs
 
-    texts, unread = {}, []
-    utf16: RailgaugeError | None = None
-    try:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            name, size = str(path.relative_to(folder)), path.stat().st_size
-            if size > _LARGEST_LOG:
-                why = f"{size / 2**20:.0f} MiB, expected at most {_LARGEST_LOG / 2**20:.0f}"
-                unread.append(Missing(name, None, why))
-                continue
-            try:
-                texts[name] = textfile.read(path, errors="replace")
-            except RailgaugeError as error:
-                unread.append(Missing(name, None, error.message.removeprefix(f"{path}: ")))
-                utf16 = utf16 or error
-    except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror}", next_step=_HELP) from None
-    runs = logs.runs_in(texts)
-    evidence = logs.read(runs)
-    evidence.missing += unread
-    if not evidence.results and utf16 is not None:
-        raise InputError(utf16.message, next_step=utf16.next_step)
-    if not evidence.results:
+    found = logs.read(sources)
+    if not found.evidence.results:
+        reasons = dict.fromkeys(f"{one.place}: {one.why}" for one in found.evidence.missing)
+        shown = "".join(f"\n  {reason}" for reason in [*reasons][:_NAMED])
         raise InputError(
-            f"{folder}: {len(texts)} files, none an output of nccl-tests between two hosts, nor a "
-            "campaign's campaign.json",
-            next_step=f"ls {shlex.quote(str(folder))}; {_HELP}",
+            f"{' '.join(paths)}: {found.files} files, none with a result between two hosts, nor a "
+            f"campaign's campaign.json{shown}{_more([*reasons])}",
+            next_step=f"railgauge read {shlex.quote(paths[0])} says what is in it; {_HELP}",
         )
-    return evidence, logs.silent(runs, [missing.place for missing in unread])
+    return found.evidence, found.lacking
 
 
 def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -> Located:

@@ -1,8 +1,9 @@
-"""What people name where logs can be given: files, folders, patterns, archives, campaigns, tables."""
+"""What people name where logs can be given: files, folders, patterns, campaigns, tables."""
 
 from __future__ import annotations
 
 import glob
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -20,12 +21,13 @@ def expand(word: str) -> list[str]:
     """
     from railgauge.names import natural
 
-    if word == "-" or _exists(word):
+    if word == "-" or exists(word):
         return [word]
     paths: list[str] = []
     for part in word.split(","):
-        if glob.has_magic(part) and not _exists(part):
-            found = sorted(glob.glob(part, recursive=True), key=natural)
+        if glob.has_magic(part) and not exists(part):
+            # An absolute pattern is none of Path.glob.
+            found = sorted(glob.glob(part, recursive=True), key=natural)  # noqa: PTH207
             if not found:
                 raise RailgaugeError(
                     f"{part}: no file matches this pattern", next_step="ls; quote a pattern"
@@ -42,7 +44,7 @@ def kind_of(path: str, columns: tuple[str, ...]) -> Kind:
     """
     if path == "-":
         return "logs"
-    if not _exists(path):
+    if not exists(path):
         return "table" if path.endswith(".csv") else "campaign"
     if Path(path).is_dir():
         if path.endswith(".csv"):
@@ -51,7 +53,8 @@ def kind_of(path: str, columns: tuple[str, ...]) -> Kind:
     return "table" if _is_table(Path(path), columns) else "logs"
 
 
-def _exists(path: str) -> bool:
+def exists(path: str) -> bool:
+    """Whether there is a file, folder or pipe of that name."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):
@@ -59,20 +62,30 @@ def _exists(path: str) -> bool:
         return False
 
 
+def is_seekable(path: str) -> bool:
+    """Whether a path can be read twice, which a pipe and standard input cannot."""
+    return path != "-" and (Path(path).is_file() or Path(path).is_dir())
+
+
 def _is_table(path: Path, columns: tuple[str, ...]) -> bool:
-    """A pipe cannot be read twice, and counts as what its name says."""
+    # A pipe cannot be read twice.
     if not path.is_file():
-        return path.suffix == ".csv"
+        return False
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
     except OSError:
         return path.suffix == ".csv"
-    text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").lower()
-    names = [line for line in text.splitlines() if line.strip() and not line.startswith("#")][:1]
-    has_columns = bool(names) and all(column in names[0] for column in columns)
-    if path.suffix != ".csv":
-        return has_columns
+    text = head.decode("utf-8", errors="replace")
+    if path.suffix != ".csv" or has_columns(text, columns):
+        return has_columns(text, columns)
     from railgauge.tools import recognize
 
-    return has_columns or not recognize.recognize(text)
+    return not recognize.recognize(text)
+
+
+def has_columns(text: str, columns: tuple[str, ...]) -> bool:
+    """Whether the first line that is no remark is a heading with these columns."""
+    lines = text.removeprefix("\ufeff").lower().splitlines()
+    heading = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    return all(re.search(rf"(?<!\w){column}(?!\w)", heading) for column in columns)

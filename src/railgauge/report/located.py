@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from railgauge import hostlist
 from railgauge.locating import Located, Suspect, not_excluded
 from railgauge.locating.suspects import SHARE_OF_TIME, Fewest, Witness
+from railgauge.report.visible import clean
 
 #: How many of the missing results, and of pairs, are listed; the others are counted.
 _NAMED = 8
@@ -17,8 +18,10 @@ _WORTH_SAYING = 0.01
 _SAYS = {"convicts": "slow", "clears": "good", "counter": "counts errors"}
 
 
-def lines(located: Located) -> Iterator[str]:
-    """All of it: what is confirmed, suspected, cleared, and not measured."""
+def lines(located: Located, of_logs: bool = False) -> Iterator[str]:
+    """All of it: what is confirmed, suspected, cleared, and not measured. Of logs each file that
+    was left out is named.
+    """
     for suspect in located.suspects:
         yield from _suspect(suspect)
     if not located.suspects and not located.unjudged:
@@ -29,10 +32,12 @@ def lines(located: Located) -> Iterator[str]:
         why = "no reference, and too few results, its own or of others in the same condition"
         yield f"not judged: {hostlist.fold(located.unjudged)}: {why}"
     yield from (f"no evidence: {why}" for why in located.alike)
-    for missing in located.missing[:_NAMED]:
+    if of_logs:
+        yield from (f"left out: {clean(one.place)}: {clean(one.why)}" for one in located.missing)
+    for missing in () if of_logs else located.missing[:_NAMED]:
         where = "" if missing.round is None else f", round {missing.round}"
         yield f"not measured: {missing.place}{where}: {missing.why}"
-    if len(located.missing) > _NAMED:
+    if len(located.missing) > _NAMED and not of_logs:
         yield f"not measured: {len(located.missing) - _NAMED} more"
     for one, other in located.unrepeated[:_NAMED]:
         yield f"not repeated: {one.name} with {other.name} was low, and good when measured again"

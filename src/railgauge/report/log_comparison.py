@@ -100,8 +100,9 @@ def _of_other_sizes(pair: Pair, others: Sequence[Row]) -> str:
         return ""
     counts = Counter(row.word for row in judged)
     changes = [row.total for row in judged]
-    text = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
-    text = f"{_counted(len(judged), 'other size')}: {text} ({min(changes):+.1%} to {max(changes):+.1%})"
+    told = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
+    of_all = f"({min(changes):+.1%} to {max(changes):+.1%})"
+    text = f"{_counted(len(judged), 'other size')}: {told} {of_all}"
     worse = sorted((row for row in judged if row.word == "worse"), key=lambda row: row.total)
     if worse and pair.main.word != "worse":
         worst = worse[-1 if pair.less_is_better else 0]

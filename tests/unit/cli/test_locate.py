@@ -17,7 +17,7 @@ from railgauge.model import record
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from tests.unit import records
-from tests.unit.verdict.location.test_sources import folder
+from tests.unit.verdict.location.test_logs import folder
 
 BETWEEN = paths.HOME / "tests/data/locate/healthy-between.csv"
 RETESTED = paths.HOME / "tests/data/locate/retested.csv"
@@ -153,7 +153,11 @@ def test_a_file_without_a_result_beside_outputs_leaves_somebody_not_judged(tmp_p
     assert locate(tmp_path).returncode == 0
     (tmp_path / "n1-n9.log").write_text("")
     done = locate(tmp_path)
-    assert done.returncode == 2 and "not judged: who is in n1-n9.log\n" in done.stdout
+    assert done.returncode == 2 and "not judged: n9: " in done.stdout
+    assert "left out: " in done.stdout and "n1-n9.log: nothing in it\n" in done.stdout
+    (tmp_path / "n1-n9.log").rename(tmp_path / "last.log")
+    done = locate(tmp_path)
+    assert done.returncode == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
 
 
 def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
@@ -168,7 +172,7 @@ def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
     (tmp_path / "n1.log").write_text(within)
     (tmp_path / "n9-n1.log").write_text(folder()["n1-n2.log"])
     done = locate(tmp_path)
-    assert done.returncode == 0 and "not measured: n1.log: 1 hosts" in done.stdout
+    assert done.returncode == 0 and "n1.log:2: 1 host, n1, expected two" in done.stdout
 
 
 def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path) -> None:
@@ -176,9 +180,9 @@ def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path
         (tmp_path / name).write_text(text)
     head, found, _ = folder()["n8-n1.log"].replace(" on n8 ", " on n9 ").partition(" on n1 ")
     assert found and " on n9 " in head
-    (tmp_path / "n9-n1.log").write_text(head.rpartition("\n")[0] + "\n")
+    (tmp_path / "last.log").write_text(head.rpartition("\n")[0] + "\n")
     done = locate(tmp_path)
-    assert done.returncode == 2 and "not judged: who is in n9-n1.log\n" in done.stdout
+    assert done.returncode == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["g@n1", "@all"])
@@ -194,7 +198,7 @@ def test_of_one_file_with_all_runs_one_that_broke_off_is_told(tmp_path: Path) ->
     head = texts[0].partition("# Using devices")[0]
     (tmp_path / "all.log").write_text("".join([*texts, head, head]))
     done = locate(tmp_path)
-    assert done.returncode == 2 and "not judged: who is in all.log\n" in done.stdout
+    assert done.returncode == 2 and f"not judged: who is in {tmp_path}/all.log\n" in done.stdout
 
 
 @pytest.fixture
@@ -276,14 +280,14 @@ def test_a_table_in_utf16_is_refused_by_its_encoding(tmp_path: Path, encoding: s
 def test_an_output_in_utf16_is_missing_by_its_encoding(tmp_path: Path) -> None:
     for name, text in folder().items():
         (tmp_path / name).write_text(text, encoding="utf-16" if name == "n1-n2.log" else "utf-8")
-    assert "not measured: n1-n2.log: in UTF-16 by its first bytes" in locate(tmp_path).stdout
+    assert "n1-n2.log: in UTF-16 by its first bytes" in locate(tmp_path).stdout
 
 
 def test_a_folder_of_outputs_in_utf16_is_refused_by_their_encoding(tmp_path: Path) -> None:
     (tmp_path / "n1-n2.txt").write_bytes("# nThread 1\n".encode("utf-16"))
     done = locate(tmp_path)
     assert done.returncode == 2 and "n1-n2.txt: in UTF-16 by its first bytes" in done.stderr
-    assert "next: iconv -f UTF-16 -t UTF-8" in done.stderr
+    assert "iconv -f UTF-16 -t UTF-8" in done.stderr
 
 
 def test_a_folder_without_outputs_is_refused(tmp_path: Path) -> None:

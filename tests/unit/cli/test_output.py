@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from railgauge.cli import cli, locate
+from railgauge import textfiles
+from railgauge.cli import cli
 from tests.unit import measured
+from tests.unit.verdict.location.test_logs import folder
 
 
 @pytest.fixture
@@ -108,17 +110,9 @@ def test_an_output_that_is_too_large_to_read_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be the one with the fault."""
-    monkeypatch.setattr(locate, "_LARGEST_LOG", 2**20)
+    monkeypatch.setattr(textfiles, "LARGEST_FILE", 2**20)
     (tmp_path / "trace.log").write_bytes(b"x" * (2**20 + 1))
-    (tmp_path / "small.log").write_text("nothing")
-    monkeypatch.setattr("railgauge.verdict.location.logs.read", lambda texts: _evidence(texts))
+    for name, text in folder().items():
+        (tmp_path / name).write_text(text)
     answer = CliRunner().invoke(cli, ["locate", str(tmp_path)])
-    assert "trace.log" in answer.output and "1 MiB, expected at most 1" in answer.output
-
-
-def _evidence(texts: object) -> object:
-    from railgauge.locating import End, Evidence, Result
-
-    evidence = Evidence()
-    evidence.add([Result(End("n1"), End("n2"), 1.0, 0)])
-    return evidence
+    assert "trace.log: more than 1 MiB" in answer.output and answer.exit_code == 2

@@ -10,9 +10,9 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A change since a version. `stated` names what outputs state of it (`Reading.seen`): where both
-    do, these values decide and not the versions. `first_sizes`: it changes the first sizes of a run
-    only.
+    """A change since a version. `stated` names what outputs state of it (`Reading.seen`): where
+    both do, these values decide and not the versions. `first_sizes`: it changes the first sizes of
+    a run only.
     """
 
     since: tuple[int, ...]

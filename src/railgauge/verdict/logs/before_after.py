@@ -25,7 +25,7 @@ from railgauge.verdict.before_after import overall
 from railgauge.verdict.link_changes import WORDS, Samples, Word
 from railgauge.verdict.logs.matching import Match, Series, Side, match, series_of
 from railgauge.verdict.logs.runs import LogRun, below, read
-from railgauge.verdict.statistics import Floats, Ints
+from railgauge.verdict.statistics import Floats
 
 #: The spread of equal runs that is assumed where runs do not show it, a share: as the locator
 #: assumes of few values (`locating/peers.py`). It weighs as much as so many degrees of freedom.
@@ -386,9 +386,13 @@ def _judged(
     if not links:
         return [], [], missing
     classes: dict[object, int] = {}
-    of_class, families = [], {}
-    family = []
-    logs, link_of, run_of, after_of = [], [], [], []
+    families: dict[str, int] = {}
+    of_class: list[int] = []
+    family: list[int] = []
+    logs: list[float] = []
+    link_of: list[int] = []
+    run_of: list[int] = []
+    after_of: list[bool] = []
     runs: dict[tuple[int, str, int], int] = {}
     for link, (place, size) in enumerate(links):
         one = matches[place]
@@ -575,7 +579,10 @@ class _Judged:
             float(np.exp(r.mean[0, link])),
             float(np.exp(r.mean[1, link])),
             (int(r.runs[0, link]), int(r.runs[1, link])),
-            *(_known(x[link]) for x in (np.expm1(r.change), self._low, self._high, r.p)),
+            _known(np.expm1(r.change[link])),
+            _known(self._low[link]),
+            _known(self._high[link]),
+            _known(r.p[link]),
             "unknown" if why else WORDS[r.word[link]],
             None if number < 0 else number,
             bool(self._assumed[link]),

@@ -39,7 +39,7 @@ class Series:
 
     @property
     def device(self) -> str:
-        devices = self.run.reading.seen.get("devices") or ()
+        devices: Sequence[str] = self.run.reading.seen.get("devices") or ()
         return str(devices[0]) if len(devices) == 1 else ""
 
     @property

@@ -61,7 +61,10 @@ def _are_hosts(one: str, other: str) -> bool:
 
 #: Words of a name that say which side or run it is of, and not which place.
 _SIDE = frozenset(
-    "before after old new pre post baseline base update updated upgrade upgraded first second".split()
+    {
+        *("before", "after", "old", "new", "pre", "post", "baseline", "base", "first", "second"),
+        *("update", "updated", "upgrade", "upgraded"),
+    }
 )
 _RUN = re.compile(r"(?:run|rep|repeat|iter|iteration|try|trial|attempt|sample)([0-9]*)")
 _JOB = re.compile(r"(?:slurm|job|jobid)([0-9]*)")

@@ -1,15 +1,12 @@
-"""Evidence from a campaign's places, and from outputs of nccl-tests that somebody else made."""
+"""Evidence from a campaign's places."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from railgauge import paths
 from railgauge.locating import End, Evidence, locate
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Load, Measurement
@@ -17,7 +14,7 @@ from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.model.uplinks import Uplink
 from railgauge.verdict.compare import Case
-from railgauge.verdict.location import campaign, logs
+from railgauge.verdict.location import campaign
 from tests.unit.locating.campaigns import told
 
 # ---- a campaign ----
@@ -219,155 +216,6 @@ def test_checks_and_kinds_are_judged_apart() -> None:
     over_nics = [dataclasses.replace(c, kind="one-hca") for c in ring("nobody", ("0-0",))]
     over_nvlink = [dataclasses.replace(c, kind="mnnvl") for c in ring("nobody", ("0-0",))]
     assert len(campaign.families([*over_nics, *over_nvlink], {})) == 2
-
-
-# ---- outputs of nccl-tests ----
-
-WHOLE = (paths.HOME / "tests/data/nccl-tests/gb200-2x4-ib-16GiB.txt").read_text()
-
-
-def read_logs(texts: Mapping[str, str]) -> Evidence:
-    return logs.read(logs.runs_in(texts))
-
-
-def output(a: str, b: str, busbw: float) -> str:
-    """The recorded one, of other hosts and with another bandwidth."""
-    text = WHOLE.replace("nccl-test-6k8rm", a).replace("nccl-test-dbzk7", b)
-    factor = busbw / 84.52
-
-    def times(line: str) -> str:
-        for number, decimals in (("355729", 0), ("353612", 0)):
-            line = line.replace(number, f"{float(number) / factor:.{decimals}f}")
-        for number in ("48.29", "84.52", "48.58", "85.02", "84.7689"):
-            line = line.replace(number, f"{float(number) * factor:.{len(number) - 3}f}")
-        return line
-
-    return "\n".join(times(line) for line in text.split("\n"))
-
-
-def folder(slow: str = "") -> dict[str, str]:
-    nodes = [f"n{number}" for number in range(1, 9)]
-    return {
-        f"{a}-{b}.log": output(a, b, 59.0 if slow in (a, b) else 84.5)
-        for a, b in zip(nodes, [*nodes[1:], nodes[0]], strict=True)
-    }
-
-
-def test_hosts_and_bandwidth_are_read_from_the_output() -> None:
-    (o,) = read_logs({"any name": WHOLE}).results
-    assert (o.sender.node, o.receiver.node, o.value) == (
-        "nccl-test-6k8rm",
-        "nccl-test-dbzk7",
-        84.52,
-    )
-
-
-def test_the_slow_node_of_somebody_elses_pairs_is_named() -> None:
-    assert told(locate(read_logs(folder("n3")))) == ["node n3?"]
-
-
-def test_an_output_that_breaks_off_is_a_run_that_failed() -> None:
-    texts = folder()
-    texts["n2-n3.log"] = texts["n2-n3.log"].partition("# Out of bounds")[0]
-    assert told(locate(read_logs(texts))) == ["pair n2-n3?"]
-
-
-def test_outputs_that_break_off_are_of_the_condition_of_the_others() -> None:
-    texts = folder()
-    for name in ("n2-n3.log", "n6-n7.log"):
-        texts[name] = texts[name].partition("# Out of bounds")[0]
-    assert told(locate(read_logs(texts))) == ["pair n2-n3?", "pair n6-n7?"]
-
-
-@pytest.mark.parametrize("tag", ["0: ", "[1,0]<stdout>:"])
-def test_hosts_are_read_behind_what_a_launcher_puts_before_lines(tag: str) -> None:
-    texts = {
-        name: "".join(f"{tag}{line}\n" for line in text.splitlines())
-        for name, text in folder("n3").items()
-    }
-    assert told(locate(read_logs(texts))) == ["node n3?"]
-
-
-def later(text: str) -> str:
-    """The output of another run of the same: other processes printed it."""
-    again = re.sub(r"(?<=Pid )( *)([0-9]+)", lambda m: f"{m[1]}{int(m[2]) + 7}", text)
-    assert again != text
-    return again
-
-
-def test_a_run_that_was_appended_to_another_is_one_more_result() -> None:
-    """Of a healthy node whose runs were all repeated no run has failed."""
-    texts = folder()
-    for name in ("n2-n3.log", "n3-n4.log"):
-        texts[name] += later(texts[name])
-    evidence = read_logs(texts)
-    assert len(evidence.results) == 10 and locate(evidence).suspects == ()
-
-
-@pytest.mark.parametrize("slow_first", [False, True])
-def test_a_slow_run_that_was_appended_counts_as_well(slow_first: bool) -> None:
-    good, slow = folder(), folder("n3")
-    texts = dict(good)
-    for name in ("n2-n3.log", "n3-n4.log"):
-        runs = [good[name], later(slow[name])]
-        texts[name] = "".join(reversed(runs) if slow_first else runs)
-    assert sorted(o.value for o in read_logs(texts).results)[:2] == [59.0, 59.0]
-
-
-def test_a_run_that_was_appended_and_breaks_off_before_its_hosts_is_missing() -> None:
-    texts = folder()
-    texts["n2-n3.log"] += later(texts["n2-n3.log"]).partition("# Using devices")[0]
-    evidence = read_logs(texts)
-    [missing] = evidence.missing
-    assert (missing.place, missing.why) == (
-        "n2-n3.log, run 2",
-        "no hosts in device lines, expected two",
-    )
-    assert locate(evidence).suspects == ()
-
-
-def test_a_copy_of_an_output_is_the_same_run() -> None:
-    texts = folder()
-    assert len(read_logs({**texts, "copy of n1-n2.log": texts["n1-n2.log"]}).results) == 8
-
-
-def test_an_output_without_hosts_is_missing() -> None:
-    evidence = read_logs({**folder(), "srun.log": "srun: error: n9: task 0: Killed\n"})
-    assert [missing.place for missing in evidence.missing] == ["srun.log"]
-    assert locate(evidence).suspects == ()
-
-
-def test_an_output_of_three_hosts_is_no_pair() -> None:
-    texts = {"three": WHOLE.replace("on nccl-test-6k8rm device  0", "on n9 device  0")}
-    evidence = read_logs(texts)
-    assert evidence.results == [] and "3 hosts" in evidence.missing[0].why
-
-
-def alone(a: str, b: str) -> str:
-    """What both nodes print where a test without MPI starts on each of them."""
-    of_one = re.sub(r".*Rank +[4-7] .*\n", "", output(a, b, 84.5))
-    of_one = re.sub(r"Pid +[0-9]+", "Pid 100", of_one)
-    return of_one + of_one.replace(f"on {a}", f"on {b}")
-
-
-def test_ranks_that_each_started_alone_are_missing_and_accuse_nobody() -> None:
-    texts = {**folder(), "n2-n3.log": alone("n2", "n3")}
-    evidence = read_logs(texts)
-    [missing] = evidence.missing
-    assert (missing.place, missing.why) == (
-        "n2-n3.log",
-        "each rank started alone (no MPI): n2 and n3 have a rank 0 each",
-    )
-    assert locate(evidence).suspects == ()
-
-
-def test_an_output_of_several_groups_is_missing_and_accuses_nobody() -> None:
-    texts = folder()
-    texts["n2-n3.log"] = re.sub(r"(Rank +[1357] Group +)0", r"\g<1>1", texts["n2-n3.log"])
-    evidence = read_logs(texts)
-    [missing] = evidence.missing
-    assert missing.place == "n2-n3.log" and "NCCL_TESTS_SPLIT" in missing.why
-    assert locate(evidence).suspects == ()
 
 
 # ---- what switches counted ----
