@@ -36,8 +36,6 @@ EXCEPTIONS = {
     "report/numbers.py": "a collective's row shows its operation and transport",
     "report/transfers.py": "compares the transfer tools, in their order, on one page",
     "stack/manifest.py": "a site chooses its iperf2 in a list of its own in spack.yaml",
-    "cli/locate.py": "says that it takes a folder of nccl-tests' outputs",
-    "verdict/location/logs.py": "reads a folder of nccl-tests' outputs that somebody else made",
     "node/transfer.py": "is the part of the transfer tools that runs on nodes",
     "node/wdt_url.py": "is the part of WDT that runs on nodes",
 }

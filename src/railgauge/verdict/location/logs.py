@@ -151,7 +151,7 @@ def _results(runs: Sequence[_Run]) -> list[Result]:
     """Each at the size that most runs of its condition have, the largest of such."""
     counts: dict[Hashable, Counter[int | None]] = {}
     for one in runs:
-        counts.setdefault(one.condition, Counter()).update(one.rates)
+        counts.setdefault(one.condition, Counter()).update(list(one.rates))
     results = []
     for one in runs:
         a, b = map(End, one.run.pair)
