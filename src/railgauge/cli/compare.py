@@ -157,9 +157,11 @@ def _are_logs(before: str, after: str) -> bool:
     logs = [path for path, kind in found.items() if kind == "logs"]
     if logs and len(logs) < len(found):
         other, kind = next((path, kind) for path, kind in found.items() if kind != "logs")
-        what = {"table": "a table", "campaign": "no file or folder, so the name of a campaign"}
+        what = "a table" if kind == "table" else "a campaign"
+        if not log_paths.exists(other):
+            what = "no file, folder or campaign" if kind == "campaign" else "not there"
         raise RailgaugeError(
-            f"{logs[0]} is a log, and {other} is {what[kind]}: expected the same on both sides",
+            f"{logs[0]} has logs, and {other} is {what}: expected logs on both sides",
             next_step="ls; railgauge compare with two logs or two folders of logs",
         )
     return bool(logs)

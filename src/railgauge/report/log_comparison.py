@@ -24,7 +24,7 @@ def lines(compared: Comparison) -> Iterator[str]:
     """All of it; the places that got worse stand last, next to the answer."""
     order = list(_SHOWN)
     for pair in sorted(compared.pairs, key=lambda pair: order.index(pair.word)):
-        yield _pair(pair)
+        yield _pair(pair, compared.margin)
     yield from _notes(compared.pairs)
     for one in compared.different:
         places = f" ({_counted(one.pairs, 'place')})" if len(compared.pairs) > 1 else ""
@@ -45,11 +45,11 @@ def lines(compared: Comparison) -> Iterator[str]:
             )
     if any(pair.main.assumed for pair in compared.pairs):
         yield _assumed(compared)
-    yield f"paired by {_paired_by(compared.pairs)}"
+    yield f"paired by: {_paired_by(compared.pairs)}"
     yield f"{_SHOWN[compared.word].upper()}: {_answer(compared)}"
 
 
-def _pair(pair: Pair) -> str:
+def _pair(pair: Pair, margin: float) -> str:
     row = pair.main
     values = f"{row.before:.4g} to {row.after:.4g} {pair.series.unit}"
     others = [other for other in pair.rows if other is not row]
@@ -62,14 +62,14 @@ def _pair(pair: Pair) -> str:
                 clean(pair.condition(row)),
                 values,
                 f"{row.total:+.1%}",
-                _word(pair, row),
+                _word(pair, row, margin),
                 _of_other_sizes(pair, others),
             ),
         )
     )
 
 
-def _word(pair: Pair, row: Row) -> str:
+def _word(pair: Pair, row: Row, margin: float) -> str:
     """Whether the change is beyond the noise, by how many runs, and how many more would tell."""
     before, after = row.runs
     runs = _counted(before, "run") + " a side" if before == after else f"{before} and {after} runs"
@@ -81,6 +81,11 @@ def _word(pair: Pair, row: Row) -> str:
         return f"as all others, which are {pair.shift}, {runs}"
     if row.word == "same":
         return f"same, {runs}"
+    if row.low is not None and row.high is not None and row.low * row.high > 0:
+        least = f"{margin:.1%}"
+        return (
+            f"cannot tell: beyond the noise, but not surely more than {least}, {runs}, {_more(row)}"
+        )
     return f"cannot tell: within the noise, {runs}, {_more(row)}"
 
 
@@ -102,6 +107,8 @@ def _of_other_sizes(pair: Pair, others: Sequence[Row]) -> str:
     changes = [row.total for row in judged]
     told = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
     of_all = f"({min(changes):+.1%} to {max(changes):+.1%})"
+    if len(counts) == 1 and len(judged) > 1:
+        told = f"all {_SHOWN[judged[0].word]}"
     text = f"{_counted(len(judged), 'other size')}: {told} {of_all}"
     worse = sorted((row for row in judged if row.word == "worse"), key=lambda row: row.total)
     if worse and pair.main.word != "worse":
@@ -134,7 +141,7 @@ def _paired_by(pairs: Sequence[Pair]) -> str:
     counts = Counter(pair.match.by for pair in pairs)
     if len(counts) == 1:
         return next(iter(counts))
-    return ", ".join(f"{by}: {_counted(count, 'place')}" for by, count in counts.items())
+    return ", ".join(f"{by} ({_counted(count, 'place')})" for by, count in counts.items())
 
 
 def _answer(compared: Comparison) -> str:

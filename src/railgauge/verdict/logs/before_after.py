@@ -1,9 +1,9 @@
 """Before and after, of logs that people have: place by place, also where each side has one run.
 
 The statistics are those of `verdict/link_changes.py`. Where a condition has too few places to learn
-the noise from them, the variance within the runs of a place is drawn towards a usual one: as a
-moderated variance (Smyth 2004, `verdict/statistics.py`) with a prior that is assumed, and not
-fitted. So a place with one run a side has an answer too, and with more runs its own noise counts.
+the noise from them, the noise is that of the place's own runs. Where these are too few as well, the
+variance is drawn towards a usual one: as a moderated variance (Smyth 2004, `verdict/statistics.py`)
+with a prior that is assumed, and not fitted. So a place with one run a side has an answer, too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ from railgauge.verdict.statistics import Floats
 #: The spread of equal runs that is assumed where runs do not show it, a share: as the locator
 #: assumes of few values (`locating/peers.py`). It weighs as much as so many degrees of freedom.
 NOISE, NOISE_DF = 0.05, 4.0
+#: From so many degrees of freedom on the noise of a place's own runs counts alone.
+_OWN_DF = 2
+#: Tools print two decimals, and three digits or more: equal runs show at least this spread.
+_LEAST_SPREAD, _LEAST_STEP = 1e-3, 3e-3
 #: Messages that reach less than this share of the best rate are bound by latency, and vary more: by
 #: this factor.
 _BANDWIDTH_BOUND, _NOISE_FACTOR = 0.5, 4.0
@@ -238,7 +242,9 @@ class _OneSide:
         self.refused: list[LogRun] = []
         self.left_out: list[LeftOut] = []
         first = {run.digest: run for run in others}
+        files: set[str] = set()
         for run in read(sources):
+            files.add(run.name if isinstance(run, Unread) else run.file)
             if isinstance(run, Unread):
                 self.left_out.append(LeftOut(side, run.name, run.reason, is_run=False))
             elif copied := first.get(run.digest):
@@ -247,6 +253,7 @@ class _OneSide:
             else:
                 first[run.digest] = run
                 (self.valid if run.reading.ok else self.refused).append(run)
+        self.files = len(files)
         paths = below(dict.fromkeys(run.file for run in (*self.valid, *self.refused)))
         self.paths = paths
         self.series = [one for run in self.valid for one in series_of(run, paths[run.file])]
@@ -272,7 +279,8 @@ def compare(
     for side in sides:
         if not side.series:
             raise _nothing(side)
-    matches, alone = match(sides[0].series, sides[1].series)
+    two_files = all(side.files == 1 for side in sides)
+    matches, alone = match(sides[0].series, sides[1].series, two_files)
     if not matches:
         raise _nothing_in_common(sides)
     matches.sort(key=lambda m: (m.place, m.after[0].run.tool, m.after[0].words))
@@ -300,7 +308,7 @@ def _nothing(side: _OneSide) -> RailgaugeError:
     what = "no output of a tool with a number that can be compared"
     return RailgaugeError(
         f"{side.side.upper()}: {what}" + (f": {reasons[0]}{many}" if reasons else ""),
-        next_step=f"railgauge read {side.side.upper()} says what is in it",
+        next_step=f"railgauge read {side.side.upper()} says what is in it, with that path",
     )
 
 
@@ -427,13 +435,14 @@ def _judged(
         if not sizes:
             continue
         notes, unjudged = _changed_versions(one, sorted(sizes, key=lambda s: s or 0))
+        if one.note:
+            notes.insert(0, one.note)
+        notes += _other_sizes(one, sizes)
         rows = []
         for _ in sizes:
             rows.append(judged.row(at, links[at][1], unjudged.get(links[at][1], "")))
             at += 1
-        pair = Pair(
-            one, tuple(rows), judged.shift_word(at - 1), (*filter(None, [one.note]), *notes)
-        )
+        pair = Pair(one, tuple(rows), judged.shift_word(at - 1), tuple(notes))
         if pair.word in ("worse", "better"):
             unstated = _versions_not_stated(one)
             pair = dataclasses.replace(pair, notes=(*pair.notes, *unstated))
@@ -481,6 +490,17 @@ def _without_large_sizes(pair: Pair) -> Iterator[Missing]:
     )
 
 
+def _other_sizes(one: Match, common: set[int | None]) -> Iterator[str]:
+    """Which sizes are compared, where a side has others too."""
+    swept = [{size or 0 for series in side for size in series.values} for side in one.sides]
+    if swept[0] != swept[1]:
+        shown = [
+            format_size(min(sizes)) + (f" to {format_size(max(sizes))}" if len(sizes) > 1 else "")
+            for sizes in ({size or 0 for size in common}, *swept)
+        ]
+        yield f"compared at {shown[0]}: {shown[1]} were measured before, {shown[2]} after"
+
+
 def _changed_versions(
     one: Match, sizes: Sequence[int | None]
 ) -> tuple[list[str], dict[int | None, str]]:
@@ -498,10 +518,14 @@ def _changed_versions(
         since = ".".join(str(part) for part in change.since)
         values = [str(s.get(change.stated, s.get("version"))) for s in seen]
         affected = first if change.first_sizes else list(sizes)
-        of = f"the {_FIRST_SIZES} first sizes are" if change.first_sizes else "nothing is"
         text = (
             f"{tool}: {change.stated or 'version'} {values[0]} before, {values[1]} after (since "
-            f"{since} it {change.what}): {of} not judged"
+            f"{since} it {change.what}): "
+            + (
+                f"the {_FIRST_SIZES} first sizes are not judged"
+                if change.first_sizes
+                else "not judged"
+            )
         )
         notes.append(text)
         unjudged |= dict.fromkeys(affected, text)
@@ -552,8 +576,10 @@ class _Judged:
         squares = np.bincount(s.link, weights=(s.log - means[cell]) ** 2, minlength=few.size)[few]
         runs = result.runs[:, few]
         own_df = (runs.sum(axis=0) - 2).astype(float)
-        df = NOISE_DF + own_df
-        variance = (NOISE_DF * self._noise[few] ** 2 + squares) / df
+        prior_df = np.where(own_df < _OWN_DF, NOISE_DF, 0.0)
+        df = prior_df + own_df
+        least = np.maximum(_LEAST_SPREAD, _LEAST_STEP / np.exp(result.mean[:, few].min(axis=0)))
+        variance = np.maximum((prior_df * self._noise[few] ** 2 + squares) / df, least**2)
         se = np.sqrt(variance * (1 / runs).sum(axis=0))
         change = result.mean[1, few] - result.mean[0, few]
         bound = float(np.log1p(self._margin))
@@ -569,7 +595,7 @@ class _Judged:
         needed[word != link_changes.UNKNOWN] = 0
         result.change[few], result.se[few], result.df[few] = change, se, df
         result.p[few], result.word[few], result.runs_needed[few] = p, word, needed
-        self._assumed[np.flatnonzero(few)[own_df == 0]] = True
+        self._assumed[np.flatnonzero(few)[own_df < _OWN_DF]] = True
 
     def row(self, link: int, size: int | None, why: str) -> Row:
         r = self._result

@@ -127,16 +127,23 @@ _WAYS: tuple[tuple[str, Callable[[Series], Hashable | None]], ...] = (
     ("hosts in the file names", Series.by_hosts_in_name),
     ("file names", Series.by_name),
 )
-ONLY = "the only ones"
+ONLY = "the only place on each side"
 
 
-def match(before: Sequence[Series], after: Sequence[Series]) -> tuple[list[Match], list[Series]]:
-    """The matches of all conditions, and the series that only one side has."""
+def match(
+    before: Sequence[Series], after: Sequence[Series], two_files: bool
+) -> tuple[list[Match], list[Series]]:
+    """The matches of all conditions, and the series that only one side has.
+
+    `two_files`: each side is one file, so that they are compared even if their hosts differ.
+    """
     matches: list[Match] = []
     alone: list[Series] = []
     sides = (_by_condition(before), _by_condition(after))
     for condition in dict.fromkeys((*sides[0], *sides[1])):
-        found, left = _match_condition(*(side.get(condition, []) for side in sides))
+        found, left = _match_condition(
+            sides[0].get(condition, []), sides[1].get(condition, []), two_files
+        )
         matches += found
         alone += left
     return matches, alone
@@ -150,7 +157,7 @@ def _by_condition(series: Iterable[Series]) -> dict[Hashable, list[Series]]:
 
 
 def _match_condition(
-    before: Sequence[Series], after: Sequence[Series]
+    before: Sequence[Series], after: Sequence[Series], two_files: bool
 ) -> tuple[list[Match], list[Series]]:
     matches: list[Match] = []
     for by, key in _WAYS:
@@ -160,17 +167,30 @@ def _match_condition(
             # Runs whose hosts are known, and differ, are not of one place for their files' names.
             if by == "file names" and all(any(s.run.pair or s.run.hosts for s in g) for g in pair):
                 continue
-            matches.append(Match(pair[1][0].place, by, tuple(pair[0]), tuple(pair[1])))
+            note = _pooled(pair) if by == "file names" else ""
+            matches.append(Match(pair[1][0].place, by, tuple(pair[0]), tuple(pair[1]), note))
         done = {id(s) for m in matches for side in m.sides for s in side}
         before, after = ([s for s in side if id(s) not in done] for side in (before, after))
-    if all(len({s.place for s in side}) == 1 for side in (before, after)):
-        places = before[0].place, after[0].place
-        known = [bool(side[0].run.pair or side[0].run.hosts) for side in (before, after)]
-        note = f"other hosts: {places[0]} before, {places[1]} after" if all(known) else ""
-        place = places[0] if places[0] == places[1] else f"{places[0]} / {places[1]}"
-        matches.append(Match(place, ONLY, tuple(before), tuple(after), note))
-        return matches, []
-    return matches, [*before, *after]
+    if any(len({s.place for s in side}) != 1 for side in (before, after)):
+        return matches, [*before, *after]
+    places = before[0].place, after[0].place
+    have_hosts = all(side[0].run.pair or side[0].run.hosts for side in (before, after))
+    if have_hosts and not two_files:
+        return matches, [*before, *after]
+    note = f"other hosts: {places[0]} before, {places[1]} after" if have_hosts else ""
+    place = places[0] if places[0] == places[1] else f"{places[0]} / {places[1]}"
+    return [*matches, Match(place, ONLY, tuple(before), tuple(after), note)], []
+
+
+def _pooled(sides: Sequence[Sequence[Series]]) -> str:
+    """What is assumed of several files of one name but for the numbers of runs and jobs in it."""
+    counts = [len({s.run.file for s in side}) for side in sides]
+    if max(counts) < 2:
+        return ""
+    return (
+        f"{counts[0]} files before and {counts[1]} after count as runs of one place, as their "
+        "names differ in the number of a run or job only"
+    )
 
 
 def _grouped(
