@@ -43,7 +43,7 @@ def lines(compared: Comparison) -> Iterator[str]:
                 f"{shift['verdict']}: all {shift['places']} places of {clean(shift['class'])} "
                 f"together: {shift['change']:+.1%} ({low:+.1%} to {high:+.1%})"
             )
-    if any(pair.main.assumed for pair in compared.pairs):
+    if any(pair.main.assumed and not pair.main.why for pair in compared.pairs):
         yield _assumed(compared)
     yield f"paired by: {_paired_by(compared.pairs)}"
     yield f"{_SHOWN[compared.word].upper()}: {_answer(compared)}"
