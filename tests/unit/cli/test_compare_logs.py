@@ -14,7 +14,7 @@ from railgauge import paths
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
 from tests.unit.report.feeds.test_schemas import require
-from tests.unit.verdict.location.test_logs import OSU, PERFTEST, failed, later, output
+from tests.unit.verdict.location.test_logs import OSU, PERFTEST, WHOLE, failed, later
 
 IPERF3 = (paths.HOME / "tests/data/iperf3/p4-3.18-client.json").read_text()
 
@@ -39,6 +39,17 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
+
+
+def output(a: str, b: str, busbw: float) -> str:
+    """The recorded one of 8 ranks, of other hosts and with another bandwidth."""
+    time = round(17179869184 / (busbw / 1.75 * 1000))
+    algbw = 17179869184 / time / 1000
+    row = f"{time:8d} {algbw:7.2f} {algbw * 1.75:7.2f}       0"
+    text = WHOLE.replace("nccl-test-6k8rm", a).replace("nccl-test-dbzk7", b)
+    text = text.replace("  355729   48.29   84.52       0", row)
+    text = text.replace("  353612   48.58   85.02       0", row)
+    return text.replace("84.7689", f"{algbw * 1.75:.4f}")
 
 
 def log(path: Path, busbw: float, a: str = "n1", b: str = "n2") -> Path:
@@ -131,15 +142,13 @@ def test_a_run_that_crashed_after_is_missing_and_no_pass(tmp_path: Path) -> None
 
 
 def test_a_place_of_one_side_says_that_it_was_measured_otherwise_there(tmp_path: Path) -> None:
-    half = "\n".join(
-        line for line in output("n1", "n2", 84.5).split("\n") if "device  3" not in line
-    )
-    log(tmp_path / "before/a.log", 84.5)
-    log(tmp_path / "before/b.log", 84.5, "n3", "n4")
-    write(tmp_path / "after/a.log", half.replace("8 ranks", "6 ranks"))
-    log(tmp_path / "after/b.log", 84.4, "n3", "n4")
-    output_ = compare(tmp_path / "before", tmp_path / "after").output
-    assert "missing after: n1,n2" in output_ and "measured otherwise there" in output_
+    log(tmp_path / "before/n3.log", 84.5, "n3", "n4")
+    log(tmp_path / "after/n3.log", 84.4, "n3", "n4")
+    write(tmp_path / "before/rdma.txt", PERFTEST)
+    write(tmp_path / "after/rdma.txt", PERFTEST.replace("type : RC", "type : UC"))
+    text = compare(tmp_path / "before", tmp_path / "after").output
+    assert "missing after: 10.77.1.16 to 10.77.2.15 rxe1" in text
+    assert "measured otherwise there: write, roce, 1 streams, UC" in text
 
 
 def test_a_copy_is_no_other_run(tmp_path: Path) -> None:
