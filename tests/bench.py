@@ -2,8 +2,8 @@
 
     make bench                 all
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
-                               fuzz rehearsal agents place locate suspects compare promote power
-                               page coverage
+                               logs fuzz rehearsal agents place locate suspects compare promote
+                               power page coverage
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -39,6 +39,7 @@ from railgauge.tools import iperf2, nccl_tests
 from tests import (
     bench_asked,
     bench_compare,
+    bench_logs,
     bench_page,
     bench_suspects,
     bench_sweep,
@@ -373,6 +374,11 @@ def counters() -> None:
 CORPUS_BYTES = 3_200_000
 
 
+def logs() -> None:
+    """A thousand small logs by one command, beside one at a time."""
+    bench_logs.run(AREA / "logs")
+
+
 def parse() -> None:
     """nccl-tests' output, read and judged: as often as 3.2 MB of logs hold it."""
     recorded = paths.HOME / "tests/data/nccl-tests/gb200-2x4-mnnvl-16GiB.txt"
@@ -490,7 +496,7 @@ def coverage() -> None:
 
 
 _ALL = (
-    *(nothing, up, job, campaign, plan, link, rdma, counters, parse, fuzz, rehearsal),
+    *(nothing, up, job, campaign, plan, link, rdma, counters, parse, logs, fuzz, rehearsal),
     *(agents, place, locate, suspects, compare, promote, power, page, coverage),
 )
 

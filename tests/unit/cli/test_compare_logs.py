@@ -147,7 +147,7 @@ def test_a_place_of_one_side_says_that_it_was_measured_otherwise_there(tmp_path:
     write(tmp_path / "before/rdma.txt", PERFTEST)
     write(tmp_path / "after/rdma.txt", PERFTEST.replace("type : RC", "type : UC"))
     text = compare(tmp_path / "before", tmp_path / "after").output
-    assert "missing after: 10.77.1.16 to 10.77.2.15 rxe1" in text
+    assert "missing after: 10.77.1.16 to 10.77.2.15 rxe0" in text
     assert "measured otherwise there: write, roce, 1 streams, UC" in text
 
 
