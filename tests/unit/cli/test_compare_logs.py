@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.cli import cli
 from railgauge.errors import RailgaugeError
+from railgauge.textfiles import Text
+from railgauge.verdict.logs import before_after
 from tests.unit.report.feeds.test_schemas import require
 from tests.unit.verdict.location.test_logs import OSU, PERFTEST, WHOLE, failed, later
 
@@ -233,3 +237,15 @@ def test_a_file_without_an_output_says_what_is_in_it(tmp_path: Path) -> None:
 def test_options_are_shares(tmp_path: Path, option: str) -> None:
     one = log(tmp_path / "a.log", 84.5)
     assert compare(one, one, option, "1.5").exit_code == 2
+
+
+@given(st.integers(min_value=0, max_value=len(WHOLE) - 2))
+@settings(max_examples=40, deadline=None)
+def test_a_cut_log_after_is_never_the_same_nor_better(end: int) -> None:
+    """Four equal pairs are the same; the fifth is cut."""
+    pairs = [(f"n{n}", f"n{n + 1}", 84.5 + n / 50) for n in range(5)]
+    before = [Text(f"{a}.log", output(a, b, value)) for a, b, value in pairs]
+    after = [Text(f"{a}.log", output(a, b, value - 0.01)) for a, b, value in pairs]
+    assert before_after.compare(before, after).word == "same"
+    after[4] = Text(after[4].name, after[4].text[:end])
+    assert before_after.compare(before, after).word == "unknown"

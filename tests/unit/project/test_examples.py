@@ -32,6 +32,9 @@ RUN_BY = {
         "unit/gate/test_coverage.py::test_each_node_says_when_it_was_accepted_and_what_became_of_it"
     ),
     "railgauge compare": "unit/cli/test_compare.py::test_a_slower_link_is_named_and_no_other",
+    "railgauge compare before.log after.log": (
+        "unit/cli/test_compare_logs.py::test_two_logs_of_which_one_is_far_slower"
+    ),
     "railgauge trend": "unit/cli/test_trend.py::test_a_node_is_asked_about_alone",
     "railgauge power": "unit/verdict/test_power.py::test_it_is_said_in_a_line_a_partition",
     "railgauge promote": (
