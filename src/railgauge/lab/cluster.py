@@ -19,7 +19,7 @@ from railgauge import children, hostlist, lab, paths, processes
 from railgauge.atomic import write_text
 from railgauge.errors import EnvironmentProblem
 from railgauge.hooks import Say
-from railgauge.lab import driver, host, network, releases, render, rootfs, switches, vm
+from railgauge.lab import driver, host, network, releases, render, rootfs, subnet, switches, vm
 from railgauge.lab.folders import Folders
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
@@ -337,6 +337,7 @@ class Lab:
         (run / "munge.key").write_bytes(secrets.token_bytes(1024))
         (run / "munge.key").chmod(0o600)
         (run / "rootfs").write_text(str(image))
+        subnet.prepare(self)
         (run / "shared").write_text("".join(f"{folder}\n" for folder in self._to_share()))
         self._make_homes()
         for command in COMMANDS:
