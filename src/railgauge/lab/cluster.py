@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from railgauge import children, hostlist, lab, paths, processes
-from railgauge.atomic import write_text
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.atomic import write_text
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.hooks import Say
 from railgauge.lab import driver, host, network, releases, render, rootfs, switches, vm
 from railgauge.lab.folders import Folders

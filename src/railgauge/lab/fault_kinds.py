@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from railgauge import paths
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import flapping, switches
 from railgauge.lab.cluster import Lab
 from railgauge.lab.links import Links

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 
 from railgauge import hostlist
-from railgauge.atomic import write_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.atomic import write_json
+from railgauge.common.errors import RailgaugeError
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault_kinds import KINDS, Fault, Kind, On, is_on, silenced, strikes
 from railgauge.lab.spec import Node, NodeKindName, Switch

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.hooks import Say
 from railgauge.lab import guest, initrd, network, rootfs
 from railgauge.lab.spec import LabSpec, Node

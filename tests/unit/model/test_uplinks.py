@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from railgauge.model import uplinks
 from railgauge.model.uplinks import CountersUnread, Uplink
-from railgauge.node.counters import jain
+from railgauge.node.system.counters import jain
 
 ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
 
