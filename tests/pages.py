@@ -20,8 +20,9 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Decision, Finding
 from railgauge.verdict.decision.rules import decide
-from railgauge.verdict.decision.verdict import Decision, Finding, Verdict
+from railgauge.verdict.decision.verdict import Verdict
 from railgauge.verdict.location.locate import by_itself
 from tests.unit import measured, records
 

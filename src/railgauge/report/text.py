@@ -19,8 +19,9 @@ from railgauge.report import located, transfers
 from railgauge.report.numbers import bounds, by_condition, by_place, collect, new_table, number
 from railgauge.verdict.campaign import tool_builds
 from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Finding, places_of
 from railgauge.verdict.campaign.ratios import RatioRow
-from railgauge.verdict.decision.verdict import Finding, Verdict, places_of
+from railgauge.verdict.decision.verdict import Verdict
 
 if TYPE_CHECKING:
     from railgauge.verdict.comparison.power import Condition

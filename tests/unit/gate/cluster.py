@@ -20,7 +20,7 @@ from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import Reservation, SlurmNode
-from railgauge.verdict.decision.verdict import Finding
+from railgauge.verdict.campaign.finding import Finding
 
 
 class Slurm:

@@ -33,7 +33,7 @@ from railgauge.patrol.choose import Candidate
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
-from railgauge.verdict.decision.verdict import Finding
+from railgauge.verdict.campaign.finding import Finding
 from tests.unit.gate.cluster import Slurm
 from tests.unit.report.feeds.test_schemas import require
 

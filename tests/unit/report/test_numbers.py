@@ -16,8 +16,9 @@ from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.report import text
 from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.campaign.outliers import outliers
-from railgauge.verdict.decision.verdict import Finding, Verdict
+from railgauge.verdict.decision.verdict import Verdict
 
 FLOOR = Reference(
     value=5.0,

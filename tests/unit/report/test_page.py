@@ -25,8 +25,9 @@ from railgauge.model.record import Row
 from railgauge.report import numbers, page
 from railgauge.report.page import before, content, drawing, series
 from railgauge.report.visible import clean
+from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.comparison import measurement_table
-from railgauge.verdict.decision.verdict import Finding, Verdict
+from railgauge.verdict.decision.verdict import Verdict
 from tests import pages
 from tests.unit import measured
 from tests.unit.checks.tcp.test_file_transfer import case as transfer

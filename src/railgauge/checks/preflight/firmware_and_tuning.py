@@ -10,8 +10,8 @@ import reframe.core.runtime as rt
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.cases import Case, NodeCase
 from railgauge.checks.framework.observation import Facts, Observation
+from railgauge.checks.jobs.single_node import NodeCases, NodeCheck, of_nodes
 from railgauge.checks.preflight import inventory_state as node_state
-from railgauge.checks.preflight.rails_and_bond import NodeCases, NodeCheck, of_nodes
 from railgauge.model import inventory
 from railgauge.model.failure import Failure
 from railgauge.model.inventory import Inventory

@@ -1,44 +1,24 @@
-"""The preflight of a node's path, and how other checks depend on it."""
+"""The preflight of a node's rails and bond, and which checks wait for it."""
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from operator import attrgetter
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import reframe.core.runtime as rt
-
-from railgauge import paths
-from railgauge.campaign import variables
 from railgauge.checks.framework import minimum_bounds
-from railgauge.checks.framework.cases import Case, Cases, NodeCase, chosen_nodes
+from railgauge.checks.framework.cases import Case, NodeCase
 from railgauge.checks.framework.observation import Observation
-from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.jobs.single_node import NodeCases, NodeCheck, of_nodes
 from railgauge.checks.preflight import link_state
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
-from railgauge.systems import Extras, Partition
+from railgauge.systems import Partition
 from railgauge.tools import ParseError, Reading
 
 #: The concrete check in reframe/, by whose name others depend on it.
 NAME = "Path"
-
-
-class NodeCases(Cases[NodeCase]):
-    """The nodes of the session."""
-
-    always = True
-
-    def on(self, partition: Partition) -> Iterable[NodeCase]:
-        return [NodeCase(partition.name, node) for node in chosen_nodes(partition.nodes)]
-
-    def node_counts(self, partition: Partition) -> Sequence[int]:
-        return (1,)
 
 
 class PathCases(NodeCases):
@@ -53,45 +33,6 @@ class PathCases(NodeCases):
         return "looks at extras.rdma and extras.bond, and there is neither"
 
 
-#: By what other checks know of a place of a preflight: its case's unique name, and its own.
-Known = Mapping[Hashable, tuple[str, str]]
-
-
-def known_places(
-    check: str, cases: Callable[[], Cases[Any]], key: Callable[[Any], Hashable]
-) -> Known:
-    """The places of a preflight in this session, which the other checks need, by their `key`."""
-    system = rt.runtime().system.name
-    chosen = (variables.NODES, variables.SCHEDULE, variables.SEED)
-    told = tuple(os.environ.get(name) for name in chosen)
-    return _known_places(check, cases, key, system, told, paths.SYSTEMS)
-
-
-@functools.cache
-def _known_places(
-    check: str,
-    cases: Callable[[], Cases[Any]],
-    key: Callable[[Any], Hashable],
-    system: str,
-    variables: tuple[str | None, ...],
-    folder: Path,
-) -> Known:
-    """The same by its key: the system, the session's variables, and the systems' folder."""
-    sweeps = cases().sweeps
-    return {
-        key(place): (numbered(check, number, len(sweeps)), place.place)
-        for number, sweep in enumerate(sweeps)
-        for place in sweep.places
-    }
-
-
-def numbered(check: str, number: int, count: int) -> str:
-    """The unique name of a check's case, as ReFrame's RegressionTestMeta.variant_name numbers the
-    values of its only parameter.
-    """
-    return check if count == 1 else f"{check}_{number:0{len(str(count))}}"
-
-
 def of_paths(place: Case) -> list[tuple[str, str]]:
     """The preflights of the paths of a place's nodes, as far as they have one.
 
@@ -99,52 +40,6 @@ def of_paths(place: Case) -> list[tuple[str, str]]:
     the numbers tell. NCCL, which takes many nodes for minutes, does.
     """
     return of_nodes(NAME, PathCases, place)
-
-
-def of_nodes(check: str, cases: type[NodeCases], place: Case) -> list[tuple[str, str]]:
-    """The places of a preflight of nodes that are those of another check's place."""
-    return nodes_in(known_places(check, cases, NODE), place)
-
-
-def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:
-    """The places of a place's nodes, by NODE."""
-    wanted = [(place.partition, node) for node in place.nodes]
-    return [known[key] for key in wanted if key in known]
-
-
-NODE = attrgetter("partition", "node")
-
-
-class NodeCheck(SweepCheck):
-    """A small program on every node, judged by what the system's description says of it.
-
-    A kind of check gives its `command()`.
-    """
-
-    here: NodeCase
-    program = "single_node"
-    #: longest time that the program may take
-    run_limit_s = 60
-
-    @classmethod
-    def unstated(cls, extras: Extras) -> Sequence[str]:
-        return ()
-
-    def command(self) -> Mapping[str, Any]:
-        """The order for `railgauge.node.runners.single_node`: argv, version, result, files."""
-        raise NotImplementedError
-
-    def roles(self) -> Mapping[str, str]:
-        return {"node": self.here.node}
-
-    def order(self) -> Mapping[str, Any]:
-        return {"run_limit_s": self.run_limit_s, **self.command()}
-
-    def expected_run_s(self) -> float:
-        return 1
-
-    def longest_run_s(self) -> float:
-        return self.run_limit_s + 20
 
 
 class PathCheck(NodeCheck):

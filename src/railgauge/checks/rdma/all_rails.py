@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.framework.cases import Case, LeftOut, PairCase, is_series, left_to_the_series
+from railgauge.checks.framework.dependencies import nodes_in
 from railgauge.checks.framework.observation import Observation, as_one
 from railgauge.checks.jobs.client_server import PairCases, neighbours
 from railgauge.checks.jobs.parallel_links import Lane, exit_lines, facts_of, lanes_of
-from railgauge.checks.preflight.rails_and_bond import nodes_in
 from railgauge.checks.rdma.rail import RdmaCheck, fabric_of, of_rails
 from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit

@@ -16,15 +16,9 @@ from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.checks.framework import schedule
 from railgauge.checks.framework.cases import Case, Mismatch, RailCase
+from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours, ring
-from railgauge.checks.preflight.rails_and_bond import (
-    NAME,
-    NODE,
-    Known,
-    PathCases,
-    known_places,
-    nodes_in,
-)
+from railgauge.checks.preflight.rails_and_bond import NAME, PathCases
 from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement

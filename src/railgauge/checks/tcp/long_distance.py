@@ -13,12 +13,12 @@ from railgauge.checks.framework.cases import Case, WanCase, is_series
 from railgauge.checks.framework.observation import Facts
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours
 from railgauge.checks.preflight.rails_and_bond import of_paths
+from railgauge.common.spread import jain
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.node.system.counters import jain
 from railgauge.systems import Bond, Partition, Wan
 from railgauge.tools import Reading, iperf2
 

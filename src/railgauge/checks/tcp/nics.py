@@ -17,13 +17,13 @@ from railgauge.checks.framework.cases import (
 from railgauge.checks.framework.observation import Observation, as_one
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours
 from railgauge.checks.jobs.parallel_links import Lane, exit_lines, facts_of, lanes_of
+from railgauge.common.spread import jain
 from railgauge.model import limits
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
 from railgauge.model.reported_traffic import Claim
-from railgauge.node.system.counters import jain
 from railgauge.systems import Nics, NicScale, Partition
 from railgauge.tools import ParseError, iperf2
 

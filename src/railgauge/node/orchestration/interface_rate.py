@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from railgauge.locating.peers import NORMAL
+from railgauge.common.spread import NORMAL
 from railgauge.node.system.counter_sampler import PERIOD_S
 from railgauge.node.system.counters import RESENT
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from railgauge.common.ranges import fold_numbers
 from railgauge.node.system import processes, rdma_devices
 from railgauge.node.system.tool_call import filled, path_facts, read_sysfs
 
@@ -111,13 +112,7 @@ def cpus_of(facts: Facts) -> frozenset[int]:
 
 def folded(cpus: frozenset[int]) -> str:
     """{0, 1, 2, 8} as 0-2,8."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and cpu == parts[-1][1] + 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+    return fold_numbers(cpus, ",")
 
 
 def state_before(facts: Facts) -> Facts:

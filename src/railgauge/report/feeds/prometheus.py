@@ -21,7 +21,8 @@ from railgauge.report import numbers
 from railgauge.report.numbers import Number
 from railgauge.report.visible import clean
 from railgauge.verdict.campaign.cases import Outcome
-from railgauge.verdict.decision.verdict import EXIT_CODES, WEIGHTS, Verdict
+from railgauge.verdict.campaign.finding import WEIGHTS
+from railgauge.verdict.decision.verdict import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
     from railgauge.gate.coverage import NodeSummary

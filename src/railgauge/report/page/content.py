@@ -23,7 +23,8 @@ from railgauge.report.page.drawing import Drawing, draw
 from railgauge.terminal import clock
 from railgauge.verdict.campaign import tool_builds
 from railgauge.verdict.campaign.cases import Case, Outcome, read_possible
-from railgauge.verdict.decision.verdict import Finding, Verdict, places_of
+from railgauge.verdict.campaign.finding import Finding, places_of
+from railgauge.verdict.decision.verdict import Verdict
 
 #: How much the page shows; the rest is counted, and in the campaign's folder.
 MOST_FINDINGS = 200

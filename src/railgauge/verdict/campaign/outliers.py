@@ -20,7 +20,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-from railgauge.locating.peers import NORMAL
+from railgauge.common.spread import NORMAL
 from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import Row
 from railgauge.verdict.campaign.cases import Case

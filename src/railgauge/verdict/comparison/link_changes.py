@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from railgauge.locating.peers import NORMAL
+from railgauge.common.spread import NORMAL
 from railgauge.verdict.comparison import significance
 from railgauge.verdict.comparison.significance import Bools, Floats, Ints
 

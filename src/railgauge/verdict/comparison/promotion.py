@@ -27,7 +27,7 @@ import polars as pl
 from railgauge import hostlist
 from railgauge.campaign.folder import Campaign
 from railgauge.common.errors import RailgaugeError
-from railgauge.locating.peers import NORMAL
+from railgauge.common.spread import NORMAL
 from railgauge.model import references
 from railgauge.model.limits import TOLERANCE
 from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS, STANDS_OUT

@@ -21,11 +21,11 @@ from railgauge.model.record import Rates
 from railgauge.node.orchestration import interface_rate
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.cases import read as read_cases
+from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.campaign.tool_builds import Notice
 from railgauge.verdict.comparison import before_after, measurement_table
 from railgauge.verdict.comparison.before_after import Comparison
 from railgauge.verdict.comparison.inventory_drift import drift
-from railgauge.verdict.decision.verdict import Finding
 
 #: The most places, or changes of the nodes, that are named.
 _NAMED = 4

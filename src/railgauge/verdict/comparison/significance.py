@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from railgauge.locating.peers import NORMAL
+from railgauge.common.spread import NORMAL
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from railgauge.model.failure import TAKEN
 from railgauge.model.record import Standing, StandingOutcome
 from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.decision.rules import TO_MEASURE
-from railgauge.verdict.decision.verdict import Finding, Verdict, nodes_of_findings
+from railgauge.verdict.decision.verdict import Verdict, nodes_of_findings
 
 
 def why_not(verdict: Verdict, node: str) -> str:

@@ -12,7 +12,7 @@ from railgauge.common.errors import RailgaugeError
 from railgauge.model import references
 from railgauge.model.failure import DISTURBED, TAKEN
 from railgauge.verdict.campaign.cases import Case, remaining
-from railgauge.verdict.decision.verdict import Finding
+from railgauge.verdict.campaign.finding import Finding
 
 
 def coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:

@@ -28,6 +28,7 @@ from railgauge.model.failure import (
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded, step_to_record
 from railgauge.verdict.campaign.cases import Case, fingerprints, read, read_possible
+from railgauge.verdict.campaign.finding import Decision, Finding, places_of
 from railgauge.verdict.campaign.inventory_peers import OddNodes, odd_nodes
 from railgauge.verdict.campaign.no_baseline import first_day, floors
 from railgauge.verdict.campaign.outliers import Outlier, outliers
@@ -39,7 +40,7 @@ from railgauge.verdict.decision.not_measured import (
     selection_findings,
     with_next_command,
 )
-from railgauge.verdict.decision.verdict import Decision, Finding, Verdict, places_of
+from railgauge.verdict.decision.verdict import Verdict
 from railgauge.verdict.location import switch_ports
 from railgauge.verdict.location.from_campaign import read_leaves
 from railgauge.verdict.location.locate import by_itself, name_suspects, seen_once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from railgauge.campaign.folder import Campaign
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
@@ -15,6 +15,7 @@ from railgauge.locating.suspects import Fewest
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import Row
 from railgauge.verdict.campaign.cases import Case, fingerprints, passed_nodes
+from railgauge.verdict.campaign.finding import Decision, Finding
 from railgauge.verdict.campaign.outliers import Outlier
 from railgauge.verdict.campaign.ratios import RatioRow
 from railgauge.verdict.campaign.tool_builds import Build, Notice, builds
@@ -22,8 +23,6 @@ from railgauge.verdict.location.unnamed import Unnamed
 
 if TYPE_CHECKING:
     from railgauge.verdict.comparison.power import OfCampaign
-
-Decision = Literal["accept", "provisional accept", "reject", "inconclusive"]
 
 #: Units of what is counted, and not measured: what the description lists is all there.
 _COUNTS = (METRICS["links"].unit, METRICS["expectations"].unit)
@@ -35,39 +34,6 @@ EXIT_CODES: dict[Decision, int] = {
     "reject": EXIT_REJECT,
     "inconclusive": EXIT_INCONCLUSIVE,
 }
-
-#: What a finding alone leads to, the gravest first.
-WEIGHTS: tuple[Decision, ...] = ("reject", "inconclusive", "provisional accept")
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """What is wrong, where, by how much, with what evidence, and what to do next.
-
-    `weight` is the decision that this finding alone leads to. `place` is where it was measured, for
-    `railgauge show`; "" of what is wrong with a whole job. `evidence` is a folder or a file.
-    """
-
-    weight: Decision
-    kind: str
-    message: str
-    check: str = ""
-    partition: str = ""
-    nodes: tuple[str, ...] = ()
-    place: str = ""
-    evidence: str = ""
-    next_step: str = ""
-
-
-def places_of(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """The findings by weight, and those of one place together, whichever run they are of."""
-    groups: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in sorted(findings, key=lambda finding: WEIGHTS.index(finding.weight)):
-        where = finding.place or finding.evidence
-        key = finding.weight, finding.check, finding.partition, where
-        groups.setdefault(key, []).append(finding)
-    return [tuple(group) for group in groups.values()]
-
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:

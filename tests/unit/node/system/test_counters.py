@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgauge.common.spread import jain
 from railgauge.node.system import counter_sampler, counters, rdma_devices
 from railgauge.node.system.counter_sampler import MOST_READINGS, Peak, Reading, Sampler, Steady
 from railgauge.node.system.counter_watch import Watch
-from railgauge.node.system.counters import delta, jain, snapshot
+from railgauge.node.system.counters import delta, snapshot
 
 ETHTOOL_TEXT = """\
 NIC statistics:

@@ -10,9 +10,9 @@ import pytest
 
 from railgauge.campaign.folder import Campaign
 from railgauge.model.failure import Failure
+from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.comparison import regressions
 from railgauge.verdict.decision.rules import decide
-from railgauge.verdict.decision.verdict import Finding
 from tests.unit import measured
 from tests.unit.measured import PLACES
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from railgauge.verdict.decision.verdict import Finding, failed_apart
+from railgauge.verdict.campaign.finding import Finding
+from railgauge.verdict.decision.verdict import failed_apart
 from tests.unit.verdict.decision.test_rules import Recorded
 
 

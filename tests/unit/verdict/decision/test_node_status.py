@@ -10,8 +10,8 @@ import pytest
 
 from railgauge.campaign.folder import Session
 from railgauge.model.failure import TAKEN, Failure
+from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.decision import node_status
-from railgauge.verdict.decision.verdict import Finding
 from tests.unit.verdict.campaign.test_no_baseline import without_references
 from tests.unit.verdict.decision.test_rules import (
     Recorded,
