@@ -5,10 +5,10 @@
     places     {"name": "n1:n2", "program": "client_server", "order": 0,
                 "roles": {"server": "n1", "client": "n2"}}
     orders     what client_server, file_transfer and single_node are told, but for the nodes
-    retests    of pairs, when the rounds are over (retest.py): so many `rounds` at most, by which
-               share pairs are bad that are `slower` than their peers, `leaves` (node -> leaf),
-               `before` (place -> what went there in an earlier campaign, Gb/s), and by which share
-               of that a pair is bad that fell more than the others: `change`
+    retests    of pairs, when the rounds are over (locating/plan.py): so many `rounds` at
+               most, by which share pairs are bad that are `slower` than their peers, `leaves`
+               (node -> leaf), `before` (place -> what went there in an earlier campaign, Gb/s), and
+               by which share of that a pair is bad that fell more than the others: `change`
 
 Conductor and agents read the same file; between them only numbers of places go to and fro.
 """

@@ -47,7 +47,7 @@ CONDITION = {
 #: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
 #: gave the number of all of its places, null where a number is the place's own. `run` tells the
 #: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
-#: pair gave when its sweep measured it once more (`node/retest.py`). `vouched`: the check holds
+#: pair gave when its sweep measured it once more (`locating/plan.py`). `vouched`: the check holds
 #: nothing against the result but that its number is low, or that nothing judges it. `share` is that
 #: of the limit.
 #: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.

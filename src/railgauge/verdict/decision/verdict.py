@@ -35,6 +35,7 @@ EXIT_CODES: dict[Decision, int] = {
     "inconclusive": EXIT_INCONCLUSIVE,
 }
 
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """The answer to: may these nodes go back into service?"""
