@@ -35,7 +35,8 @@ def measured(found: dict[str, Any]) -> set[tuple[str, ...]]:
 
 
 def kill(lab: Lab, node: str, program: str) -> None:
-    command = lab.enter(node, "pkill", "-KILL", "--oldest", "--full", f"railgauge.node.{program}")
+    module = f"railgauge.node.orchestration.{program}"
+    command = lab.enter(node, "pkill", "-KILL", "--oldest", "--full", module)
     assert os.spawnvp(os.P_WAIT, command[0], command) == 0
 
 

@@ -20,9 +20,9 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 from railgauge.model.record import read_record
-from railgauge.node import raw
-from railgauge.node.sweep import FILE as ORDERS
-from railgauge.verdict import compare
+from railgauge.node.orchestration.sweep_file import FILE as ORDERS
+from railgauge.node.transport import results_file
+from railgauge.verdict.campaign import cases
 
 from .conftest import PATIENCE_S, Run, area_of, running, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_agents, wait_for_traffic
@@ -89,11 +89,11 @@ def case_folder(area: Path, check: str) -> Path:
     return next(area.glob(f"campaigns/*/stage/lab/vm/builtin/{check}_*"))
 
 
-def side(area: Path, check: str, role: str, place: str = "n5:n6") -> raw.Side:
+def side(area: Path, check: str, role: str, place: str = "n5:n6") -> results_file.Side:
     """What a side of a place of a check has left."""
     folder = case_folder(area, check)
     places = [one["name"] for one in json.loads((folder / ORDERS).read_text())["places"]]
-    return raw.read(folder / raw.FILE).sides[places.index(place)][role]
+    return results_file.read(folder / results_file.FILE).sides[places.index(place)][role]
 
 
 def run_on(lab: Lab, node: str, *command: str) -> str:
@@ -409,7 +409,7 @@ def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
     (campaign,) = (series.area / "campaigns").iterdir()
     of_sides = [
         facts["contention"]
-        for case in compare.read(load(str(campaign)))
+        for case in cases.read(load(str(campaign)))
         for facts in case.facts.values()
         if "contention" in facts
     ]

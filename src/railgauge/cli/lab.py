@@ -16,7 +16,7 @@ import click
 from railgauge import hostlist, systems, terminal
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import (
     SYSTEM,
     fault_kinds,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from railgauge import paths
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import flapping, subnet_faults, switches
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Fault, Kind

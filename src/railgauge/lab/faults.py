@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 
 from railgauge import hostlist
-from railgauge.atomic import write_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.atomic import write_json
+from railgauge.common.errors import RailgaugeError
 from railgauge.lab import subnet
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Fault, Kind, On

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 
 @dataclasses.dataclass(frozen=True)

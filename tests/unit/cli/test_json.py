@@ -21,7 +21,7 @@ from railgauge.model.record import Listed
 from railgauge.model.uplinks import Uplink, document
 from tests.unit import measured
 from tests.unit.report.feeds.test_schemas import SCHEMAS, require
-from tests.unit.verdict.test_rules import Recorded
+from tests.unit.verdict.decision.test_rules import Recorded
 
 DATA = paths.HOME / "tests" / "data"
 
