@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railgauge.atomic import write_text
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.atomic import write_text
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab.spec import LabSpec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.lab import subnet
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Fault, Kind

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import fault_kinds, faults, spec, subnet
 from railgauge.lab.cluster import Lab
 from railgauge.lab.releases import RELEASES
