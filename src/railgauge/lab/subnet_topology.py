@@ -16,8 +16,8 @@ _SWITCH_GUIDS, _HCA_GUIDS = 0x0200_0000_0000_0000, 0x0201_0000_0000_0000
 #: A node's port p has its GUID plus p: HCAs lie so far apart.
 _GUIDS_OF_HCA = 0x10
 
-#: What ibsim takes for the widths and speeds of a cable, as the InfiniBand specification codes them.
-#: `speed` is that of a lane: SDR 2.5, DDR 5 and QDR 10 Gb/s.
+#: ibsim's numbers for the lanes of a cable and for the speed of a lane, as the InfiniBand
+#: specification codes them: SDR 2.5, DDR 5 and QDR 10 Gb/s. All ports of ibsim can do 12X QDR.
 WIDTHS = {1: 1, 4: 2, 8: 4, 12: 8}
 SPEEDS = {"SDR": 1, "DDR": 2, "QDR": 4}
 
@@ -50,7 +50,7 @@ class Cable:
 
     a: Port
     b: Port
-    width: int = 4
+    width: int = 12
     speed: str = "QDR"
 
 
@@ -153,7 +153,8 @@ def _wired(
         for number, name in enumerate(names, start=1)
     ]
     free = {name: itertools.count(1) for name in names}
-    devices, cables = [], []
+    devices: list[Device] = []
+    cables: list[Cable] = []
     for leaf, hosts in down:
         for host, hca in itertools.product(hosts, range(hcas)):
             guid = _HCA_GUIDS + _GUIDS_OF_HCA * (len(devices) + 1)

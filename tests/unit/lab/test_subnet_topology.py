@@ -44,6 +44,6 @@ def test_guids_of_all_ports_differ() -> None:
 
 def test_a_topology_has_each_cable_at_both_ends() -> None:
     text = leaf_spine(["a"], 1, 1, hcas=1).topology()
-    assert '[1]\t"S-0200000000000001"[1] w=2 s=4\n' in text
-    assert '[1]\t"H-0201000000000010"[1] w=2 s=4\n' in text
+    assert '[1]\t"S-0200000000000001"[1] w=8 s=4\n' in text
+    assert '[1]\t"H-0201000000000010"[1] w=8 s=4\n' in text
     assert 'Switch\t2 "S-0200000000000001"\t\t# "leaf1"\n' in text
