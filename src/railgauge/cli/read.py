@@ -58,7 +58,7 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     3: wrong usage.
     """
     from railgauge.report.readings import Readings, Run
-    from railgauge.textfiles import Unread, read_all
+    from railgauge.textfiles import Large, Unread, read_all
     from railgauge.tools import recognize
 
     if "" in paths:
@@ -72,6 +72,13 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
         if isinstance(source, Unread):
             readings.unread.append(source)
             continue
+        if isinstance(source, Large):
+            if large := recognize.read_large(source.pieces):
+                readings.runs.append(Run(source.name, 1, "", *large))
+                continue
+            if isinstance(source := source.whole(), Unread):
+                readings.unread.append(source)
+                continue
         sections = recognize.recognize(source.text)
         if not sections:
             why = "nothing in it" if not source.text.strip() else _UNKNOWN

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from railgauge.tools import Reading, table
@@ -107,7 +107,7 @@ def recognize(text: str) -> list[Section]:
         text = re.sub(r"\r+\n", "\n", text)
     found = _marked(text)
     if not found:
-        return []
+        return _without_marks(text)
     lines = text.split("\n")
     tags = [""] * len(lines)
     prefixed = [hit.prefix for hit in found.values() if hit.prefix]
@@ -122,9 +122,33 @@ def recognize(text: str) -> list[Section]:
     return list(_joined([part.section(simulated, last) for part in splitter.parts]))
 
 
+def read_large(open_pieces: Callable[[], Iterable[str]]) -> tuple[str, Reading] | None:
+    """The tool and reading of a text that is one output and too large to be held, piece by piece;
+    None where no tool reads it so.
+    """
+    for tool, known in _by_hand().items():
+        if known.read_pieces is not None:
+            others = [other for name, other in _marks().items() if name != tool]
+            foreign = [mark.word for marks in others for mark in marks.begins]
+            reading = known.read_pieces(open_pieces(), foreign)
+            if reading is not None:
+                return tool, reading
+    return None
+
+
 def tools() -> list[str]:
     """Those that are recognized."""
-    return sorted(_marks())
+    return sorted(tool for tool, known in _by_hand().items() if known.marks or known.is_output)
+
+
+def _without_marks(text: str) -> list[Section]:
+    """The one output that a text is without any tool's mark."""
+    for tool, known in _by_hand().items():
+        if known.is_output is not None and known.is_output(text):
+            simulated = _SIMULATED.search(text) is not None
+            lines = range(1, text.count("\n") + 2)
+            return [Section(tool, text, 1, lines, simulated=simulated)]
+    return []
 
 
 # ---- marks ---------------------------------------------------------------------------------
