@@ -475,7 +475,7 @@ MUTANTS = [
     ),
     Mutant(
         "an event of iperf3 may be there twice",
-        "src/railgauge/tools/iperf3.py",
+        "src/railgauge/tools/iperf3/document.py",
         'if name in ("start", "end") and name in run:',
         "if False:",
         "tests/unit/tools/test_iperf3.py -k has_one_twice",
@@ -988,7 +988,7 @@ MUTANTS = [
     ),
     Mutant(
         "a document is believed whatever its intervals say",
-        "src/railgauge/tools/iperf3.py",
+        "src/railgauge/tools/iperf3/document.py",
         "    if not intervals:\n        return\n",
         "    return\n",
         "tests/unit/tools/test_iperf3.py -k contradicts_itself",

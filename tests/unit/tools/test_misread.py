@@ -70,7 +70,8 @@ def test_nccl_tests_2_20_stay_readable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "transport"), [("f1_efa.txt", "efa"), ("f4.txt", "ethernet"), ("f2c.txt", "infiniband")]
+    ("name", "transport"),
+    [("f1_efa.txt", "efa"), ("f4.txt", "ethernet"), ("f2c.txt", "infiniband")],
 )
 def test_the_transport_is_as_the_output_says(name: str, transport: str) -> None:
     _, [run] = read(name)
@@ -86,9 +87,7 @@ def test_both_sides_of_a_dynamically_connected_run_are_a_proof() -> None:
 @pytest.mark.parametrize("expected", ["connection_type=RC", "iterations=4999", "duration_s=5"])
 def test_what_is_expected_of_a_run_counts_against_it(expected: str) -> None:
     words = ("f2c.txt", "f2s.txt", "--exit-code", "0", "--exit-code", "0")
-    reading = parsed(
-        "perftest", *words, "--expect", "size_bytes=65536", "--expect", expected
-    )
+    reading = parsed("perftest", *words, "--expect", "size_bytes=65536", "--expect", expected)
     assert not reading["ok"]
 
 
@@ -105,6 +104,11 @@ def test_samples_without_an_end_tell_why_they_end() -> None:
     code, [run] = read("inf_err.txt")
     assert (code, run["ok"]) == (EXIT_REJECT, False)
     assert "Failed status 12: Transport retry counter exceeded" in run["reason"]
+
+
+def test_all_ranks_that_lag_are_named_with_their_operation() -> None:
+    _, [run] = read("ras_lag.txt")
+    assert run["reason"] == "ranks 5-6 on 192.0.2.8 have launched up to operation 119"
 
 
 @pytest.mark.parametrize("name", ["alone_int.log", "alone_seq.log", "alone_one/a1-a2.log"])

@@ -374,4 +374,3 @@ def _names(processes: Sequence[_Process]) -> str:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
-
