@@ -60,13 +60,15 @@ def _read(texts: Sequence[str], codes: Sequence[int], options: Options | None) -
 
 def _joins(section: str, line: str) -> bool:
     """The lines that a test begins with stand in a fixed order."""
-    stage = next(place for place, word in enumerate(BEGINNINGS) if word in line)
+    stage = next((place for place, word in enumerate(BEGINNINGS) if word in line), 0)
     return not any(word in section for word in BEGINNINGS[stage:])
 
 
 _MARKS = Marks(
     (
         *(Mark(word, rf"#?\s*{word}s?\b") for word in BEGINNINGS),
+        # What -J writes, in one line.
+        Mark('"start_time"', r'\{\s*"version"\s*:\s*[0-9]+\s*,\s*"start_time"'),
         Mark("algbw", r"#?\s*(?:size|bytes)\s+(?:count|N)\s", weak=True),
         Mark("Out of bounds values", r"#?\s*Out of bounds values", weak=True),
     ),
@@ -76,7 +78,7 @@ _MARKS = Marks(
 )
 
 BY_HAND = ByHand(
-    ("what one run printed", "what -J wrote in the same run"),
+    ("what one run printed, or what -J wrote", "what -J wrote in the same run"),
     "Versions that end with `# Collective test concluded` prove by it that the run finished; of "
     "others a bare file's completeness is `unknown`, and `proved` by the launcher's exit code.",
     {
