@@ -952,11 +952,11 @@ MUTANTS = [
         "tests/unit/node/test_inventory_parsers.py -k h100",
     ),
     Mutant(
-        "a table of several groups is read as that of all ranks",
+        "a table of groups of different sizes is read as that of all ranks",
         "src/railgauge/tools/nccl_tests/judge.py",
-        "    if options or not _has_groups(result.devices):\n",
-        "    if True:\n",
-        "tests/unit/tools/test_gpu_runs.py -k several_groups_alone",
+        "    elif groups == 1 and _has_groups(devices):\n",
+        "    elif False:\n",
+        "tests/unit/tools/test_gpu_runs.py -k different_sizes",
     ),
     Mutant(
         "groups that were not told apart leave their job good",
