@@ -52,8 +52,8 @@ _TAGS = ("srun", "mpirun", "mpiexec", "host")
 #: What a stand-in program prints, which measures nothing.
 _SIMULATED = re.compile(r"# ?SIMULATED")
 #: So much of an output, at its begin and its end, is looked at for whether a mark goes on with it;
-#: and so many marks of one. What they are is small, and no text keeps us busy.
-_LOOKED_AT, _MOST_MARKS = 2**17, 512
+#: and so much for all marks of one. What they are is small, and no text keeps us busy.
+_LOOKED_AT, _MOST_LOOKED_AT = 2**17, 2**27
 #: So many lines of no rank or host are given to more than one output. Without a bound a log of many
 #: hosts would be held as often as it has hosts.
 _MOST_COPIES = 2**18
@@ -279,7 +279,8 @@ class _Part:
     #: some that may be its are not among them
     spared: bool = False
 
-    marked: int = 0
+    #: how much of it was looked at for marks
+    looked_at: int = 0
 
     @property
     def text(self) -> str:
@@ -384,8 +385,11 @@ class _Splitter:
             return True
         if hit.mark.unread or current.hit.mark.unread:
             return False
-        current.marked += 1
-        return current.marked > _MOST_MARKS or current.marks.joins(current.text, line)
+        if current.looked_at > _MOST_LOOKED_AT:
+            return True
+        text = current.text
+        current.looked_at += len(text)
+        return current.marks.joins(text, line)
 
     def _begin(self, number: int, hit: _Hit, current: _Part | None, tag: str) -> _Part:
         marks = _marks()[hit.tool]

@@ -74,6 +74,7 @@ _MARKS = Marks(
         Mark(_WAITING, rf"\* {_WAITING}", _RULE),
         *(Mark(name, rf"(?:RDMA_|Send|Atomic|raw_)[ \w]*{name}", _RULE) for name in _NAMES),
         Mark(_DEPTH, rf"{_DEPTH}\s*:", _HEAD),
+        Mark('"test_info"', r'"test_info"\s*:\s*\{', (r"\{",)),
         Mark("#bytes", r"#bytes\s+#iterations\s", weak=True),
         Mark("Couldn't connect to ", "(?:STDERR: )?Couldn't connect to "),
     ),
@@ -82,7 +83,7 @@ _MARKS = Marks(
 )
 
 BY_HAND = ByHand(
-    ("what the client printed", "what the server printed"),
+    ("what the client printed, or its --out_json", "what the server printed"),
     "A bare file cannot prove that the run finished, so its completeness is `unknown`. It is "
     "`proved` by both files, both exit codes, and what was expected: size_bytes or sweep, with "
     "duration_s, or with iterations where the output does not show them one by one.",
