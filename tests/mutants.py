@@ -474,6 +474,20 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k ways_that_are_not_both",
     ),
     Mutant(
+        "a run of iperf3 from server to client counts for one to the server",
+        "src/railgauge/tools/iperf3/judge.py",
+        "    if ways != [False]:\n",
+        "    if False:\n",
+        "tests/unit/tools/test_iperf3_text.py -k client_to_server_alone",
+    ),
+    Mutant(
+        "a run of iperf3 with UDP counts for one with TCP",
+        "src/railgauge/tools/iperf3/judge.py",
+        '    if output.protocol != "TCP":\n',
+        "    if False:\n",
+        "tests/unit/tools/test_iperf3_text.py -k tcp_alone",
+    ),
+    Mutant(
         "an event of iperf3 may be there twice",
         "src/railgauge/tools/iperf3/document.py",
         'if name in ("start", "end") and name in run:',

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.tools import Completeness, Reading, table
+from railgauge.tools.nccl_log import job
 from railgauge.tools.recognize import recognize
 from tests.unit.tools.test_nccl_log import H100, LOGS, NAMES, hosts_of, real, rehearsed
 
@@ -88,6 +89,17 @@ def test_what_is_expected_counts_against_the_log() -> None:
     assert read(JOB, "ranks=8", "network=IB").ok
     assert "8 ranks in the largest communicator, expected 16" in read(JOB, "ranks=16").reason
     assert "network IB, expected Socket" in read(JOB, "network=Socket").reason
+
+
+def test_the_note_says_that_rings_and_trees_are_connected() -> None:
+    assert read(JOB).notes[0].endswith("; NVLS; connected all rings; connected all trees")
+
+
+def test_more_processes_than_are_held_leave_a_job_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "_MOST_PROCESSES", 4)
+    reading = read(JOB)
+    assert (reading.ok, reading.completeness) == (True, Completeness.UNKNOWN)
+    assert "the lines of more than 4 processes" in reading.reason
 
 
 def test_lines_that_others_broke_into_accuse_no_rank() -> None:

@@ -39,6 +39,7 @@ _PROCESS = re.compile(r"([^\s:>\]]+):([0-9]{1,10}):[0-9]{1,10} \[")
 _HEAD = 400
 #: So many different messages of a process are kept, and prefixes of lines remembered.
 _DEVICE_WORDS = ("NET/", "Using network ")
+_MOST_PROCESSES = 2**16
 _MOST_KEPT, _MOST_THREADS = 2**16, 2**16
 #: So many warnings, and ranks with an unread line, are named.
 _MOST_NAMED = 6
@@ -105,6 +106,8 @@ class Job:
         self._by_pid: dict[str, list[_Process]] = {}
         #: lines that others broke into: what they said is not known
         self._torn = 0
+        #: lines of processes above the bound
+        self._left_out = 0
         #: those that no process is named with
         self._versions: dict[str, None] = {}
         self.simulated = False
@@ -159,6 +162,9 @@ class Job:
         name = (matches[-1][1], matches[-1][2]) if matches else ("", "")
         process = self._processes.get(name)
         if process is None:
+            if len(self._processes) >= _MOST_PROCESSES:
+                self._left_out += 1
+                return None
             process = self._processes[name] = _Process(*name)
             self._by_pid.setdefault(name[1], []).append(process)
         return process
@@ -234,6 +240,8 @@ class Job:
         if not world or len(there) < world:
             of = f"{world - len(there)} of {world} ranks" if world else "any rank"
             lacking.append(f"the lines of {of}")
+        if self._left_out:
+            lacking.append(f"the lines of more than {_MOST_PROCESSES} processes")
         if self._torn:
             lacking.append(f"{_counted(self._torn, 'line')} that others broke into")
         if not all(process.whole for process in processes):
@@ -323,6 +331,7 @@ def _notes(
         over = f" over {', '.join(seen['hcas'])}" if "hcas" in seen else ""
         parts.append(f"network {', '.join(network)}{over}")
     parts += [what.upper() for what in ("nvls", "mnnvl") if seen.get(what)]
+    parts += [each.lower() for each in seen.get("connected", ())]
     yield "; ".join(parts)
     silent = [process for process in processes if process.complete and not process.paths]
     if 0 < len(silent) < len(processes):
