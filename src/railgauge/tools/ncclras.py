@@ -95,7 +95,9 @@ def read(text: str, expected: Expected | None = None) -> Reading:
     seen = {name: value for name, value in seen.items() if value is not None}
     if complaints:
         return Reading.refused("; ".join(complaints), seen=seen)
-    note = f"{seen['communicators']} communicators, the largest of {ranks} ranks, none behind"
+    note = (
+        f"communicators: {seen['communicators']}; the largest has {ranks} ranks; no rank is behind"
+    )
     return Reading.accepted("", ["an end line, which ncclras has not"], (), seen, notes=(note,))
 
 

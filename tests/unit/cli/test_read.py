@@ -143,6 +143,19 @@ def test_a_large_file_is_read_as_a_small_one(
     assert pieces == whole
 
 
+def test_a_large_file_that_stops_answering_is_named(
+    tmp_path: Path, small_pieces: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: textfiles.Large) -> None:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "log").write_text("text\n")
+    monkeypatch.setattr(textfiles.Large, "pieces", broken)
+    answer = typed(tmp_path)
+    assert answer.exit_code == 2
+    assert f"not read: {tmp_path / 'log'}: Input/output error" in answer.output
+
+
 @pytest.mark.parametrize(
     "name", ["p4-3.18-client.json", "bidir-p2-3.22-client.json", "stream-p2-3.22-client.json"]
 )

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.model.call import Call
-from railgauge.tools import Completeness, Reading, nccl_log, nccl_tests
+from railgauge.tools import Completeness, Reading, nccl_log, nccl_tests, table
 from railgauge.tools.nccl_log import ras
 from railgauge.tools.nccl_tests import Options
 
@@ -169,6 +169,13 @@ def test_the_json_alone_is_read_as_the_text(name: str) -> None:
     for one, other in zip(stored.measurements, printed.measurements, strict=True):
         assert dataclasses.replace(one, value=other.value) == other
         assert one.value == pytest.approx(other.value, rel=1e-3, abs=0.0051)
+
+
+def test_what_is_expected_of_a_run_is_not_proved_by_its_json_alone() -> None:
+    stored = text("two-hosts", "nccl-tests.json")
+    by_hand = table.by_hand()["nccl-tests"]
+    reading = by_hand.read([stored], (0,), by_hand.requested(stored, ["ranks=2"]))
+    assert not reading.ok and "the JSON of -J, expected what the run printed" in reading.reason
 
 
 @pytest.mark.parametrize("name", sorted(GOOD)[:3])

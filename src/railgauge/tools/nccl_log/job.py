@@ -37,9 +37,9 @@ _INFO = "NCCL INFO "
 _PROCESS = re.compile(r"([^\s:>\]]+):([0-9]{1,10}):[0-9]{1,10} \[")
 #: A place is looked for in so much of what stands before a message; NCCL's own prefix is short.
 _HEAD = 400
-#: So many different messages of a process are kept, and prefixes of lines remembered.
 _DEVICE_WORDS = ("NET/", "Using network ")
 _MOST_PROCESSES = 2**16
+#: So many different messages of a process are kept, and prefixes of lines remembered.
 _MOST_KEPT, _MOST_THREADS = 2**16, 2**16
 #: So many warnings, and ranks with an unread line, are named.
 _MOST_NAMED = 6

@@ -13,6 +13,7 @@ from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer
 from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.nccl_tests.alone import why_alone
+from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.judge import read
 from railgauge.tools.nccl_tests.options import TOOL, Options
 from railgauge.tools.nccl_tests.result import Result
@@ -27,7 +28,7 @@ def _ranks(result: Result) -> int:
 
 def _stated(text: str) -> Mapping[str, Any]:
     """Of what nobody states, something that the judge then finds to be different, or missing."""
-    result = parse(text)[0]
+    result = parse_json(text) if text.lstrip().startswith("{") else parse(text)[0]
     stated = {
         "operation": result.operation or "all_reduce",
         "ranks": _ranks(result),

@@ -130,7 +130,11 @@ def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
 
     It may hold several tests, or be the tool's JSON, only if the text is `alone`.
     """
-    if alone and text.lstrip().startswith("{"):
+    if text.lstrip().startswith("{"):
+        if not alone:
+            return (), [
+                "the JSON of -J, expected what the run printed, and the JSON as a second file"
+            ]
         stored, why = _stored(text)
         return () if stored is None else (_with_all_devices(stored),), why
     try:
