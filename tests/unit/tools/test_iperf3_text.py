@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.tools import Completeness, Reading, iperf3
+from tests.unit.tools.sides import both_calls
 
 RECORDED = paths.HOME / "tests" / "data" / "iperf3"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(RECORDED.glob("text-*"))}
@@ -84,6 +85,16 @@ def test_a_run_that_did_not_end_by_itself_says_why(name: str) -> None:
 def test_both_texts_of_a_run_agree(run: str, version: str) -> None:
     texts = [TEXTS[f"text-{run}-{version}-{side}.txt"] for side in ("client", "server")]
     assert iperf3.read(texts[0], server=texts[1]).ok
+
+
+def test_texts_do_not_prove_what_was_asked_for() -> None:
+    texts = [TEXTS[f"text-p2-3.22-{side}.txt"] for side in ("client", "server")]
+    found = both_calls(iperf3.TOOL, 2.5)
+    options = iperf3.Options(streams=2, duration_s=2)
+    reading = iperf3.read(texts[0], server=texts[1], calls=found, options=options)
+    assert (reading.ok, reading.completeness) == (True, Completeness.UNKNOWN), reading.reason
+    longer = iperf3.Options(streams=2, duration_s=5)
+    assert not iperf3.read(texts[0], server=texts[1], calls=found, options=longer).ok
 
 
 def test_texts_of_two_runs_do_not() -> None:

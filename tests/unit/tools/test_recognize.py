@@ -396,3 +396,11 @@ def test_a_rehearsal_stays_one_wherever_its_mark_is() -> None:
 def test_a_format_that_no_reader_knows_is_named(text: str, why: str) -> None:
     (section,) = recognize(text)
     assert why in section.unread
+
+
+def test_runs_of_many_streams_are_told_apart() -> None:
+    rule = f"{'-' * 60}\n"
+    run = f"{rule}Client connecting to 10.0.0.2, TCP port 5001\nTCP window size: 85.0 KByte\n{rule}"
+    ends = "[{0:3}] local 10.0.0.1 port {1} connected with 10.0.0.2 port 5001\n"
+    run += "".join(ends.format(number, 40000 + number) for number in range(1, 701))
+    assert len(recognize(run * 3)) == 3
