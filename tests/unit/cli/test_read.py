@@ -36,7 +36,7 @@ def test_a_measurement_is_a_line_with_its_share_of_the_limit() -> None:
 def test_a_run_that_is_no_result_ends_with_1_and_its_reason() -> None:
     answer = typed(GOOD, WRONG, TEXT)
     assert answer.exit_code == 1
-    assert f"wrong: {WRONG}:3  iperf2: client: line 9: found" in answer.output
+    assert f"wrong: {WRONG}:3  iperf2: output: line 9: found" in answer.output
 
 
 def test_what_is_not_read_ends_with_2_and_its_reason() -> None:
