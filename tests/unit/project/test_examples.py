@@ -22,7 +22,10 @@ from railgauge import paths
 DOCUMENTS = [paths.HOME / "README.md", *sorted((paths.HOME / "docs").glob("*.md"))]
 
 #: Commands that need no cluster: a block of them is run here, and what it shows is compared.
-RUN_HERE = ("railgauge limit", "railgauge locate", "railgauge parse", "railgauge read")
+RUN_HERE = (
+    *("railgauge limit", "railgauge locate", "railgauge parse", "railgauge published"),
+    "railgauge read",
+)
 
 #: The beginning of a command -> the test that runs it. The longest one that fits counts.
 RUN_BY = {
@@ -44,6 +47,7 @@ RUN_BY = {
     "railgauge report --history": (
         "unit/report/test_history.py::test_the_command_writes_it_into_the_results_root"
     ),
+    "railgauge explain": "unit/cli/test_explain.py::test_a_log_is_held_against_known_symptoms",
     "railgauge export": "unit/report/feeds/test_feeds.py::test_export_writes_each_kind",
     "railgauge gate adopt": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate hold": "unit/gate/test_rights.py::test_without_the_rights_nothing_is_changed",
