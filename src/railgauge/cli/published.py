@@ -11,7 +11,7 @@ from railgauge.errors import RailgaugeError
 
 @click.command()
 @click.argument("system", required=False)
-@click.option("--tool", help="Only numbers of this tool, such as perftest.")
+@click.option("--tool", help="Only numbers of this tool.")
 @click.option("--operation", help="Only numbers of this operation: all_reduce, write, latency.")
 @click.option("--metric", help="Only this metric, such as busbw.")
 @click.option("--nodes", type=click.IntRange(1), help="Only runs over so many nodes.")

@@ -317,6 +317,8 @@ def near(
     """The published numbers of the same tool, operation and metric, near in size and scale, those
     of the nearest condition first. `seen` is what the output states (`tools.Reading`).
     """
+    if not load().about(measurement.tool, measurement.operation, measurement.metric):
+        return ()
     hosts = set(seen.get("hosts") or measurement.nodes)
     measured = _Measured(
         measurement.tool,
@@ -359,10 +361,12 @@ def _near(measured: _Measured, system: str | None, nic: str | None) -> tuple[Nea
             size = math.inf
         scale = _scale_distance(measured, number)
         if max(size, scale) <= math.log2(NEAR):
-            differs = tuple(_differences(measured, number))
-            found.append((len(differs), scale, size, Near(number, differs)))
-    found.sort(key=lambda one: one[:3])
-    return tuple(one[3] for one in found)
+            same, differs = _compared(measured, number)
+            if measured.gpu and not _has(library.systems[number.of.system], measured):
+                differs = (f"system {number.of.system}, here {measured.gpu}", *differs)
+            found.append((len(differs), -same, scale, size, Near(number, differs)))
+    found.sort(key=lambda one: one[:-1])
+    return tuple(one[-1] for one in found)
 
 
 def _has(system: System, measured: _Measured) -> bool:
@@ -385,7 +389,8 @@ def _scale_distance(measured: _Measured, number: Published) -> float:
     return max(of_nodes, _distance(measured.ranks, number.gpus))
 
 
-def _differences(measured: _Measured, number: Published) -> Iterable[str]:
+def _compared(measured: _Measured, number: Published) -> tuple[int, tuple[str, ...]]:
+    """How many parts of the condition are known to be the same, and what is not."""
     stated = number.of.conditions
     nic = Nic.of(number.of.nic) if number.of.nic else None
     fabrics = {"roce": "roce", "infiniband": "ib", "tcp": "tcp"}
@@ -397,8 +402,11 @@ def _differences(measured: _Measured, number: Published) -> Iterable[str]:
         ("warm-up", measured.warmup, stated.warmup),
         ("fabric", fabrics.get(measured.transport), nic.fabric if nic else None),
     )
+    differs = []
     if measured.size_bytes != number.size_bytes:
-        yield f"size {number.size}"
-    for name, here, there in pairs:
-        if here is not None and there is not None and here != there:
-            yield f"{name} {there}, here {here}"
+        differs.append(number.size if not number.size_stated else f"size {number.size}")
+    if measured.nodes is not None and number.of.nodes is None:
+        differs.append("nodes not stated")
+    known = [pair for pair in pairs if None not in pair]
+    differs += [f"{name} {there}, here {here}" for name, here, there in known if here != there]
+    return sum(here == there for _, here, there in known), tuple(differs)

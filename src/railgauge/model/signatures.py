@@ -93,6 +93,8 @@ class When(yamlfile.Strict):
     """In the unit of the metric."""
     share: Range | None = None
     """Of the limit."""
+    share_of_nics: Range | None = None
+    """Of what all NICs of a node carry together: of --nic and --nics."""
     seen: dict[str, Range | _Pattern] = {}
     """What the output states of its run: a range of a number, or a pattern of the whole text."""
     shape: Literal["dip", "slow first", "above the NICs", "alltoall above the NICs"] | None = None
@@ -148,6 +150,10 @@ class When(yamlfile.Strict):
             and (self.streams is None or self.streams.holds(m.streams))
             and (self.value is None or self.value.holds(m.value))
             and (self.share is None or self.share.holds(limit.share(m.value) if limit else None))
+            and (
+                self.share_of_nics is None
+                or ((nics := _nics(run)) is not None and self.share_of_nics.holds(m.value / nics))
+            )
             and all(_states(seen.get(name), wanted) for name, wanted in self.seen.items())
         )
 
@@ -313,10 +319,9 @@ def _dips(numbers: Sequence[Measurement]) -> Iterator[Measurement]:
 
 def _above(shape: str, run: Run, number: Measurement) -> bool:
     """Whether a busbw is above what the NICs carry, and within what explains that."""
-    nic = run.nic
-    if nic is None or nic.count is None or not run.nodes or run.nodes < 2:
+    of_node = _nics(run)
+    if of_node is None or not run.nodes or run.nodes < 2:
         return False
-    of_node = nic.count * nic.gbits / 8
     if shape == "above the NICs":
         return number.value > of_node * (1 + TOLERANCE)
     if not number.ranks:
@@ -325,6 +330,12 @@ def _above(shape: str, run: Run, number: Measurement) -> bool:
     of_gpu = of_node * run.nodes / number.ranks
     most = of_gpu * run.nodes / (run.nodes - 1)
     return of_gpu * (1 + TOLERANCE) < number.value <= most * (1 + TOLERANCE)
+
+
+def _nics(run: Run) -> float | None:
+    """What the NICs of a node carry together, in GB/s; None where they are not known."""
+    nic = run.nic
+    return nic.count * nic.gbits / 8 if nic is not None and nic.count is not None else None
 
 
 def _rate(run: Run, limit: Limit | None) -> int | None:

@@ -92,7 +92,8 @@ def of_logs(paths: Sequence[str], nic: Nic | None) -> Explained:
         hints = signatures.of_run(subject)
         explained.hints += hints
         if not hints:
-            explained.without.append((run.place, run.name, len(numbers)))
+            what = run.name if run.reading.ok else f"{run.name}, which is no valid result"
+            explained.without.append((run.place, what, len(numbers)))
     return explained
 
 
