@@ -60,10 +60,15 @@ class Readings:
 
     def lines(self) -> Iterator[str]:
         for run in self.runs:
+            printed = set()
             for measurement in run.reading.measurements:
                 yield "  ".join(filter(None, self._columns(run, measurement)))
+                # Several rows of one condition have the same numbers.
                 if near := self.near(run, measurement):
-                    yield f"    {_published(measurement, near)}"
+                    text = _published(measurement, near)
+                    if text not in printed:
+                        printed.add(text)
+                        yield f"    {text}"
         for run in self.runs:
             for note in run.reading.notes:
                 yield f"note: {clean(run.place)}  {run.name}: {clean(note)}"

@@ -163,7 +163,7 @@ LINES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "nccl-sockets": (
         [NCCL + "Channel 00/0 : 3[0] -> 0[0] [receive] via NET/Socket/0"],
-        [NCCL + "NET/Socket : Using [0]eth0", NCCL + "Channel 00 : 0 -> 1 via NET/IB/0/GDRDMA"],
+        [NCCL + "Using network Socket", NCCL + "Channel 00 : 0 -> 1 via NET/IB/0/GDRDMA"],
     ),
     "nccl-no-rdma-device": (
         [NCCL + "NET/IB : No device found."],
@@ -177,8 +177,12 @@ LINES: dict[str, tuple[list[str], list[str]]] = {
         [
             NCCL + "NET/IB : GPU Direct RDMA Disabled for HCA 0 'rocep1s0f1'",
             NCCL + "Channel 02/0 : 0[0] -> 1[0] [receive] via NET/IB/0",
+            NCCL + "Channel 02/0 : 0[0] -> 1[0] [receive] via NET/IBext_v8/1(3)/Shared",
         ],
-        [NCCL + "Channel 02/0 : 0[0] -> 1[0] [receive] via NET/IB/0/GDRDMA"],
+        [
+            NCCL + "Channel 02/0 : 0[0] -> 1[0] [receive] via NET/IB/0/GDRDMA",
+            NCCL + "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'lo'",
+        ],
     ),
     "nccl-no-p2p": (
         [NCCL + "Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"],
@@ -200,12 +204,19 @@ LINES: dict[str, tuple[list[str], list[str]]] = {
         ["include/shm.h:48 NCCL WARN Error while creating shared memory segment nccl-shm-recv"],
         [NCCL + "Using shared memory"],
     ),
+    "gpu-memory-not-registered": (
+        ["Couldn't allocate MR with error=14"],
+        ["Couldn't allocate MR", "Couldn't allocate MR with error=12"],
+    ),
     "memory-not-locked": (
         [
             " Couldn't allocate MR",
             "NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
         ],
-        ["NCCL WARN Call to ibv_reg_mr failed with error Bad address"],
+        [
+            "NCCL WARN Call to ibv_reg_mr failed with error Bad address",
+            "Couldn't allocate MR with error=14",
+        ],
     ),
     "nccl-tuner": (
         [NCCL + "NCCL_TUNER_PLUGIN set by environment to libnccl-tuner.so"],
