@@ -131,16 +131,6 @@ def test_a_system_narrows_the_published_numbers() -> None:
     assert isinstance(error, RailgaugeError) and error.exit_code == 3
 
 
-def test_rows_of_one_condition_have_their_published_numbers_once(tmp_path: Path) -> None:
-    """As of ib_write_bw --run_infinitely."""
-    text = (DATA / "perftest" / "write-client.txt").read_text()
-    (tmp_path / "log").write_text(text)
-    once = typed(tmp_path / "log").output.count("published: ")
-    row = next(line for line in text.splitlines() if line.startswith(" 65536"))
-    (tmp_path / "log").write_text(text.replace(row, f"{row}\n{row}"))
-    assert once == 1 and typed(tmp_path / "log").output.count("published: ") <= 1
-
-
 def test_a_published_number_changes_no_exit_code(tmp_path: Path) -> None:
     slow = GB200.read_text().replace("811.71", "  3.00").replace("810.35", "  3.00")
     assert slow != GB200.read_text()
