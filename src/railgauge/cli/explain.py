@@ -11,7 +11,7 @@ import click
 
 from railgauge.cli.link import link_options, nic_of
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_INCONCLUSIVE, RailgaugeError
+from railgauge.common.errors import EXIT_INCONCLUSIVE, RailgaugeError
 from railgauge.model import catalogue, signatures
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _in_logs(names: tuple[str, ...], nic: Nic | None) -> Explained | None:
         )
     from railgauge.model.record import BrokenRecordError
     from railgauge.report.explained import of_campaign
-    from railgauge.verdict.compare import read
+    from railgauge.verdict.campaign.cases import read
 
     try:
         return of_campaign(read(campaigns.load(str(first.absolute()) if is_folder else names[0])))

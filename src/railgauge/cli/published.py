@@ -6,7 +6,7 @@ import click
 
 from railgauge.cli.link import known_system
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 
 @click.command()

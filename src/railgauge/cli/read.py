@@ -9,7 +9,7 @@ import click
 
 from railgauge.cli.link import known_system, link_options, nic_of, system_option
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.report.readings import Readings, Run

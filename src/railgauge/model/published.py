@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from railgauge import paths, yamlfile
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model.measurement import METRICS, Measurement
 from railgauge.model.nic import Nic
 from railgauge.model.sizes import format_size, parse_size

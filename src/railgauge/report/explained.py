@@ -13,7 +13,7 @@ from railgauge.report.outputs import Outputs
 from railgauge.report.readings import read_paths
 from railgauge.report.visible import clean
 from railgauge.textfiles import Text, Unread
-from railgauge.verdict.compare import Case
+from railgauge.verdict.campaign.cases import Case
 
 #: So many places of one symptom are printed.
 _SHOWN = 6

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import published
 
 

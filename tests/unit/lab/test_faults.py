@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import faults, flapping, switches
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault_kinds import KINDS

@@ -14,7 +14,7 @@ from railgauge import paths
 from railgauge.acceptance import session
 from railgauge.cli import cli
 from railgauge.cli.lab import open_lab
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.lab import releases, render, spec, system_in
 from railgauge.lab.cluster import Lab
 from railgauge.processes import Process

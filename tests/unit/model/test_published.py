@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model import published, references
 from railgauge.model.measurement import Measurement
 from railgauge.model.nic import Nic

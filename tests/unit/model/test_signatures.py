@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model import signatures
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
