@@ -63,33 +63,44 @@ def _explained(name: str) -> list[str] | None:
 
 def _in_logs(names: tuple[str, ...], nic: Nic | None) -> Explained | None:
     """What logs show, or a campaign; None where the names are of neither."""
-    from railgauge.campaign import folder as campaigns
+    from railgauge.campaign.folder import campaigns_folder
 
-    if not names:
+    if "" in (names or ("",)):
+        # Such as a variable that is not set: it is not this folder.
         return None
-    first = Path(names[0])
-    if (first.exists() and not (first / "campaign.json").exists()) or "-" in names:
+    first = names[0]
+    is_folder_of_campaign = _exists(Path(first) / "campaign.json")
+    if "-" in names or (_exists(Path(first)) and not is_folder_of_campaign):
         from railgauge.report.explained import of_logs
 
         return of_logs(names, nic)
-    is_folder = (first / "campaign.json").exists()
-    if (
-        not is_folder
-        and names[0] != "latest"
-        and not (campaigns.campaigns_folder() / first).is_dir()
-    ):
+    is_id = first == "latest" or _exists(campaigns_folder() / first)
+    if not is_folder_of_campaign and not is_id:
         return None
-    if len(names) > 1:
+    if len(names) > 1 or nic is not None:
         raise RailgaugeError(
-            f"expected one campaign, found {len(names)} names",
-            next_step=f"railgauge explain {names[0]}",
+            "expected one campaign, without --nic: its records have the limits of its links",
+            next_step=f"railgauge explain {first}",
         )
+    return _in_campaign(str(Path(first).absolute()) if is_folder_of_campaign else first)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        # Such as a name that is too long.
+        return False
+
+
+def _in_campaign(name: str) -> Explained:
+    from railgauge.campaign.folder import load
     from railgauge.model.record import BrokenRecordError
     from railgauge.report.explained import of_campaign
     from railgauge.verdict.campaign.cases import read
 
     try:
-        return of_campaign(read(campaigns.load(str(first.absolute()) if is_folder else names[0])))
+        return of_campaign(read(load(name)))
     except BrokenRecordError as error:
         raise RailgaugeError(str(error)) from None
 

@@ -166,6 +166,22 @@ def test_a_campaign_is_held_against_known_symptoms(
         assert "n1:n2" not in run.output
 
 
+@pytest.mark.parametrize("words", [["latest", "--nic", "400g-roce"], ["latest", "latest"]])
+def test_a_campaign_stands_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    measured.leave(tmp_path, 1, dict.fromkeys(measured.PLACES, 390.0))
+    error = CliRunner().invoke(cli, ["explain", *words]).exception
+    assert isinstance(error, RailgaugeError) and error.next_step == "railgauge explain latest"
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "/nosuch", ""])
+def test_a_name_that_no_file_can_have_is_an_error(name: str) -> None:
+    error = CliRunner().invoke(cli, ["explain", name]).exception
+    assert isinstance(error, RailgaugeError) and "is called" in error.message
+
+
 def test_an_explained_campaign_keeps_its_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
