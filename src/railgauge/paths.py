@@ -13,6 +13,8 @@ SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
 TEMPLATES = HOME / "configs" / "templates"
 LEAST_SHARES = HOME / "configs" / "least_shares.yaml"
+#: Numbers of others, which judge nothing.
+PUBLISHED = HOME / "results" / "references" / "published"
 SOURCE = HOME / "src"
 
 

@@ -239,6 +239,12 @@ def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:
     return line
 
 
+def place(path: Path, location: tuple[int | str, ...]) -> str:
+    """`file:line` of the field at `location`, of a file that has been read."""
+    line = _line_of(load(path), location)
+    return f"{path}:{line}" if line else str(path)
+
+
 def load_model(path: Path, model: type[Model]) -> Model:
     """The document at `path` as `model`; every wrong field is named with its line.
 

@@ -27,6 +27,7 @@ _COMMANDS = {
     "patrol": "railgauge.cli.patrol:patrol",
     "power": "railgauge.cli.power:power",
     "promote": "railgauge.cli.promote:promote",
+    "published": "railgauge.cli.published:published",
     "read": "railgauge.cli.read:read",
     "references": "railgauge.cli.promote:show_references",
     "rehearse": "railgauge.cli.rehearse:rehearse",

@@ -175,3 +175,40 @@ def test_a_large_log_with_the_table_of_a_tool_is_that_tools(
     (tmp_path / "log").write_text(LOG.read_text(encoding="utf-8") + table, encoding="utf-8")
     [run] = json.loads(typed(tmp_path / "log", "--json").output)["runs"]
     assert run["tool"] == "nccl-tests"
+
+
+# ---- published numbers ----
+
+GB200 = DATA / "nccl-tests" / "gb200-2x4-mnnvl-16GiB.txt"
+
+
+def test_published_numbers_stand_below_their_measurement_with_their_source() -> None:
+    line, below = typed(GB200).output.splitlines()[:2]
+    assert line.endswith("811.71 GB/s")
+    assert below.startswith(
+        "    published: 191.4 to 882.51 GB/s, 5 numbers; the nearest condition: "
+    )
+    assert "838.07 GB/s on gb200: 16 GiB, 2 x 4 GPUs" in below and "[NVIDIA/cluster-" in below
+
+
+def test_a_system_narrows_the_published_numbers() -> None:
+    below = typed(GB200, "--system", "h100").output.splitlines()[1]
+    assert "GB/s on h100: 16 GiB" in below
+    assert below.endswith("; differs: system h100, here NVIDIA GB200, GPUs 16, here 8")
+    error = typed(GB200, "--system", "nosuch").exception
+    assert isinstance(error, RailgaugeError) and error.exit_code == 3
+
+
+def test_a_published_number_changes_no_exit_code(tmp_path: Path) -> None:
+    slow = GB200.read_text().replace("811.71", "  3.00").replace("810.35", "  3.00")
+    assert slow != GB200.read_text()
+    (tmp_path / "log").write_text(slow)
+    plain = typed(tmp_path / "log", "--system", "dgx-station")
+    assert typed(tmp_path / "log").exit_code == plain.exit_code
+
+
+def test_a_run_that_is_no_result_has_no_published_numbers(tmp_path: Path) -> None:
+    text = GB200.read_text()
+    (tmp_path / "log").write_text(text[: text.index("# Out of bounds")])
+    answer = typed(tmp_path / "log")
+    assert answer.exit_code == 1 and "published: " not in answer.output

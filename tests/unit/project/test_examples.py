@@ -22,7 +22,10 @@ from railgauge import paths
 DOCUMENTS = [paths.HOME / "README.md", *sorted((paths.HOME / "docs").glob("*.md"))]
 
 #: Commands that need no cluster: a block of them is run here, and what it shows is compared.
-RUN_HERE = ("railgauge limit", "railgauge locate", "railgauge parse", "railgauge read")
+RUN_HERE = (
+    *("railgauge limit", "railgauge locate", "railgauge parse", "railgauge published"),
+    "railgauge read",
+)
 
 #: The beginning of a command -> the test that runs it. The longest one that fits counts.
 RUN_BY = {
@@ -33,7 +36,9 @@ RUN_BY = {
     ),
     "railgauge compare": "unit/cli/test_compare.py::test_a_slower_link_is_named_and_no_other",
     "railgauge trend": "unit/cli/test_trend.py::test_a_node_is_asked_about_alone",
-    "railgauge power": "unit/verdict/test_power.py::test_it_is_said_in_a_line_a_partition",
+    "railgauge power": (
+        "unit/verdict/comparison/test_power.py::test_it_is_said_in_a_line_a_partition"
+    ),
     "railgauge promote": (
         "unit/cli/test_promote.py::test_the_median_becomes_the_baseline_with_where_it_is_from"
     ),
@@ -44,6 +49,7 @@ RUN_BY = {
     "railgauge report --history": (
         "unit/report/test_history.py::test_the_command_writes_it_into_the_results_root"
     ),
+    "railgauge explain": "unit/cli/test_explain.py::test_a_log_is_held_against_known_symptoms",
     "railgauge export": "unit/report/feeds/test_feeds.py::test_export_writes_each_kind",
     "railgauge gate adopt": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate hold": "unit/gate/test_rights.py::test_without_the_rights_nothing_is_changed",

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.cli import cli
-from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT
 
 MISREAD = paths.HOME / "tests" / "data" / "misread"
 

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from railgauge.hostlist import fold_numbers, fold_ranks
+from railgauge.common.ranges import fold_numbers
+from railgauge.hostlist import fold_ranks
 from railgauge.tools import Reading
 from railgauge.tools.common.lines import quote
 from railgauge.tools.nccl_log.result import Connection, Seat

@@ -125,7 +125,7 @@ def start(folder: Path, told: Mapping[str, Any], wrong: Mapping[str, str]) -> An
     (folder / "sweep.json").write_text(json.dumps(told))
     # It waits long for launchers whose ranks do not end by themselves.
     program = (
-        "import sys; from railgauge.node import launches; "
+        "import sys; from railgauge.node.orchestration import group_launches as launches; "
         "launches.START_S, launches.HANG_S, launches._END_S = 0.5, 0.5, 1.0; "
         "sys.exit(launches.main())"
     )
