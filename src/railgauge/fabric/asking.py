@@ -40,7 +40,7 @@ def ask(device: Sequence[str] = (), routes: bool = True) -> dict[str, str]:
         if shutil.which(command[0]) is None:
             raise FabricError(
                 f"{command[0]} is not installed here, expected infiniband-diags",
-                next_step="run this on a host of the subnet, or give its saved outputs: --from FOLDER",
+                next_step="run this on a host of the subnet, or give saved outputs: --from FOLDER",
             )
         texts[name] = _output([*command, *device])
     return texts
