@@ -183,7 +183,6 @@ def _states(subnet: Subnet, listed: list[Listed]) -> dict[PortId, PortState]:
     for device in subnet.devices.values():
         names.setdefault(device.name, []).append(device)
     states: dict[PortId, PortState] = {}
-    of_switch: dict[int, set[int]] = {}
     for one in listed:
         known = by_lid.get(one.lid) if one.lid else None
         named = names.get(one.name, [])
@@ -193,16 +192,15 @@ def _states(subnet: Subnet, listed: list[Listed]) -> dict[PortId, PortState]:
             # An HCA's second port has a LID of its own; a duplicated name says nothing.
             continue
         states[PortId(known.guid, one.port)] = one.state
-        of_switch.setdefault(known.guid, set()).add(one.port)
     for port in subnet.cable_at:
         device = subnet.devices[port.guid]
-        ports = of_switch.get(port.guid, set())
-        if device.kind == "switch" and ports and max(ports) < port.port:
-            raise FabricError(
-                f"iblinkinfo lists {len(ports)} ports of {device.name}, and ibnetdiscover a cable "
-                f"at port {port.port}: it lacks its end, or they are of two readings",
-                next_step="save both again: railgauge fabric show --save FOLDER",
-            )
+        if device.kind == "switch" and (device.lid or len(names[device.name]) == 1):
+            if port not in states:
+                raise FabricError(
+                    f"iblinkinfo lacks port {port.port} of {device.name}, where ibnetdiscover has a "
+                    "cable: it lacks its end, or they are of two readings",
+                    next_step="save both again: railgauge fabric show --save FOLDER",
+                )
     return states
 
 

@@ -182,7 +182,11 @@ def uneven_routes(chance: random.Random) -> tuple[Fabric, Places]:
     tables = {guid: dict(table) for guid, table in LARGE.tables.items()}
     places = set()
     for leaf in chance.sample(leaves, COUNT):
-        ups = [p.port for p, c in LARGE.subnet.cable_at.items() if p.guid == leaf.guid and lower(c) == p]
+        ups = [
+            p.port
+            for p, c in LARGE.subnet.cable_at.items()
+            if p.guid == leaf.guid and lower(c) == p
+        ]
         more, less = chance.sample(ups, 2)
         tables[leaf.guid] = {
             lid: more if port == less else port for lid, port in tables[leaf.guid].items()

@@ -159,6 +159,7 @@ def ports(text: str) -> Subnet:
     """
     devices: dict[int, Device] = {}
     claims: list[Claim] = []
+    unused: list[PortId] = []
     for number, line in _lines(text):
         if not line:
             continue
@@ -173,6 +174,17 @@ def ports(text: str) -> Subnet:
         if found[7]:
             far = PortId(int(found[10], 16), int(found[9]))
             claims.append(Claim(number, near, far, _rate(number, found[5], found[6])))
+        else:
+            unused.append(near)
+    listed: dict[int, set[int]] = {}
+    for claim in claims:
+        listed.setdefault(claim.near.guid, set()).add(claim.near.port)
+    for port in unused:
+        listed.setdefault(port.guid, set()).add(port.port)
+    for guid, of in listed.items():
+        # It lists the ports of a switch from the last one to the first.
+        if devices[guid].kind == "switch" and len(of) < devices[guid].ports:
+            raise ParseError(0, f"{len(of)} ports of {devices[guid].name}", _WHOLE)
     if not claims:
         raise ParseError(0, "no cable", "ports, as ibnetdiscover -p prints them")
     cables, clashes = paired(claims)

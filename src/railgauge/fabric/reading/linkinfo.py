@@ -1,8 +1,8 @@
 """iblinkinfo: the state of each port, as text or with `-l` a line a port (infiniband-diags 44).
 
 Neither ends in a mark. As each cable is there at both ends, an output that lacks a cable's end is
-refused. The ports of a switch that are down come last in its part, and `-l` has none of them:
-`railgauge.fabric.folder` compares the number of ports with ibnetdiscover's.
+refused. One that ends between two ports may look whole: `railgauge.fabric.folder` asks for every
+port that ibnetdiscover has a cable at.
 """
 
 from __future__ import annotations
