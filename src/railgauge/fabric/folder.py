@@ -194,13 +194,13 @@ def _states(subnet: Subnet, listed: list[Listed]) -> dict[PortId, PortState]:
         states[PortId(known.guid, one.port)] = one.state
     for port in subnet.cable_at:
         device = subnet.devices[port.guid]
-        if device.kind == "switch" and (device.lid or len(names[device.name]) == 1):
-            if port not in states:
-                raise FabricError(
-                    f"iblinkinfo lacks port {port.port} of {device.name}, where ibnetdiscover has a "
-                    "cable: it lacks its end, or they are of two readings",
-                    next_step="save both again: railgauge fabric show --save FOLDER",
-                )
+        is_known = device.lid > 0 or len(names[device.name]) == 1
+        if device.kind == "switch" and is_known and port not in states:
+            raise FabricError(
+                f"iblinkinfo lacks port {port.port} of {device.name}, where ibnetdiscover has a "
+                "cable: it lacks its end, or they are of two readings",
+                next_step="save both again: railgauge fabric show --save FOLDER",
+            )
     return states
 
 

@@ -1,4 +1,4 @@
-"""Fabrics as `railgauge.lab.subnet_topology` describes them, and faults that are planted in them."""
+"""Fabrics as `railgauge.lab.subnet_topology` describes them, for faults to be planted in."""
 
 from __future__ import annotations
 
