@@ -12,6 +12,9 @@ from railgauge.fabric.subnet import PortId, Subnet
 HARMLESS = frozenset({"PortXmitDiscards", "PortRcvSwitchRelayErrors"})
 
 
+_NO_THRESHOLDS = "save the counters again, with ibqueryerrors --threshold-file /dev/null"
+
+
 def greatest(name: str) -> int:
     """The value at which a counter stops, or behind which it wraps."""
     return int(2 ** BITS.get(name, BITS_OF_OTHERS) - 1)
@@ -42,6 +45,11 @@ def moved(subnet: Subnet, before: Counted, after: Counted) -> Iterator[FabricFin
                     "moved is not known"
                 )
                 yield _stands(subnet, port, message)
+            elif name not in was and before.thresholds:
+                message = (
+                    f"{name} is {value}, and was at most the threshold of ibqueryerrors before"
+                )
+                yield FabricFinding("counter-moved", *_place(subnet, port), message, _NO_THRESHOLDS)
             elif value != first:
                 step = (
                     f"perfquery -x {_lid(subnet, port)} {port.port}, twice; then change the cable"

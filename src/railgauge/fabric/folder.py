@@ -146,14 +146,28 @@ def _joined(values: Mapping[str, object]) -> Fabric:
         counted = _with_perfquery(subnet, counted, further)
     table = values.get("dump_fts", values.get("opensm.fdbs"))
     if isinstance(table, dict):
-        lacking = [d.name for d in subnet.switches() if d.guid not in table]
-        if lacking:
-            raise FabricError(
-                f"forwarding tables of {len(lacking)} switches are missing, such as {lacking[0]}; "
-                "expected one of each switch",
-                next_step="dump_fts > FOLDER/dump_fts.txt",
-            )
+        _require_tables(subnet, table)
     return Fabric(subnet, table if isinstance(table, dict) else None, counted, tuple(values))
+
+
+def _require_tables(subnet: Subnet, tables: Tables) -> None:
+    """FabricError unless there is a table of each switch, with the LIDs of this reading: a switch
+    sends data for its own LID to port 0.
+    """
+    lacking = [d.name for d in subnet.switches() if d.guid not in tables]
+    if lacking:
+        raise FabricError(
+            f"forwarding tables of {len(lacking)} switches are missing, such as {lacking[0]}; "
+            "expected one of each switch",
+            next_step="dump_fts > FOLDER/dump_fts.txt",
+        )
+    for device in subnet.switches():
+        if device.lid and tables[device.guid].get(device.lid) != 0:
+            raise FabricError(
+                f"the forwarding table of {device.name} does not keep its LID {device.lid}, "
+                "that of ibnetdiscover: they are of two readings",
+                next_step="save both again: railgauge fabric show --save FOLDER",
+            )
 
 
 def _with_firmware(subnet: Subnet, database: others.Database) -> Subnet:
@@ -177,28 +191,16 @@ def _named(subnet: Subnet, names: Mapping[int, str]) -> Subnet:
 
 
 def _states(subnet: Subnet, listed: list[Listed]) -> dict[PortId, PortState]:
-    """The states by port. LIDs identify devices, and names where nothing gave a LID."""
-    by_lid = {device.lid: device for device in subnet.devices.values() if device.lid}
-    names: dict[str, list[Device]] = {}
-    for device in subnet.devices.values():
-        names.setdefault(device.name, []).append(device)
+    """The states by port; FabricError where a port that has a cable is not among them."""
     states: dict[PortId, PortState] = {}
     for one in listed:
-        known = by_lid.get(one.lid) if one.lid else None
-        named = names.get(one.name, [])
-        if known is None and len(named) == 1:
-            known = named[0]
-        if known is None:
-            # An HCA's second port has a LID of its own; a duplicated name says nothing.
-            continue
-        states[PortId(known.guid, one.port)] = one.state
+        if (known := subnet.port_guids.get(one.guid)) is not None:
+            states[PortId(known.guid, one.port)] = one.state
     for port in subnet.cable_at:
-        device = subnet.devices[port.guid]
-        is_known = device.lid > 0 or len(names[device.name]) == 1
-        if device.kind == "switch" and is_known and port not in states:
+        if port not in states:
             raise FabricError(
-                f"iblinkinfo lacks port {port.port} of {device.name}, where ibnetdiscover has a "
-                "cable: it lacks its end, or they are of two readings",
+                f"iblinkinfo lacks {subnet.end(port)}, where ibnetdiscover has a cable: it lacks "
+                "its end, or they are of two readings",
                 next_step="save both again: railgauge fabric show --save FOLDER",
             )
     return states
@@ -229,4 +231,6 @@ def _with_perfquery(
             )
         if one.port != 255:
             of_port.setdefault(PortId(device.guid, one.port), {}).update(one.counters)
-    return Counted(of_port, False, counted.nodes if counted else 0)
+    return Counted(
+        of_port, counted.thresholds if counted else False, counted.nodes if counted else 0
+    )

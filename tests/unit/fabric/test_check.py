@@ -245,7 +245,7 @@ def test_names_that_are_there_twice_are_no_expected_cabling() -> None:
 
 def counted(**values: int) -> Fabric:
     port = next(iter(LARGE.subnet.cable_at))
-    return dataclasses.replace(LARGE, counted=Counted({port: values}, False))
+    return dataclasses.replace(LARGE, counted=Counted({port: values}))
 
 
 @pytest.mark.parametrize(
@@ -269,6 +269,12 @@ def test_counters_that_moved_are_found(
 ) -> None:
     found, _ = compare(counted(**before), counted(**after))
     assert [f.weight for f in found] == weights
+
+
+def test_a_counter_that_was_below_a_threshold_moved_by_an_unknown_amount() -> None:
+    before = dataclasses.replace(LARGE, counted=Counted({}, thresholds=True))
+    (found,) = compare(before, counted(SymbolErrorCounter=11))[0]
+    assert found.kind == "counter-moved" and "threshold" in found.message
 
 
 def test_a_counter_of_64_bits_wraps() -> None:

@@ -5,9 +5,7 @@ that is not.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,6 +197,14 @@ def test_errors_have_their_ports_and_values() -> None:
     assert counted.nodes == 12
 
 
+def test_thresholds_are_known() -> None:
+    content = text("slow/ibqueryerrors.txt")
+    assert not counters.queryerrors(content).thresholds
+    with_file = content.replace("## (null)", "## Thresholds: SymbolErrorCounter=10 ")
+    assert counters.queryerrors(with_file).thresholds
+    assert not counters.queryerrors(content.replace("## (null)", "## Thresholds: ")).thresholds
+
+
 def test_perfquery_has_the_counters_of_a_port() -> None:
     (read,) = counters.perfquery(text("slow/perfquery.txt"))
     assert (read.lid, read.port, read.counters["LinkDownedCounter"]) == (2, 5, 7)
@@ -228,7 +234,31 @@ def test_a_name_map_names_guids() -> None:
         others.name_map(content + '0x0200000000000001 "other"\n')
 
 
-def test_a_device_is_frozen() -> None:
-    device = discover.topology(REAL).devices[0xFC6A1C0300AAAA00]
-    assert dataclasses.replace(device, lid=12) == device
-    assert Path(DATA / "README.md").exists()
+def test_states_of_a_folder_are_those_of_its_ports() -> None:
+    read = from_texts({n: text(f"slow/{n}.txt") for n in ("ibnetdiscover", "iblinkinfo")}).subnet
+    assert read.states[PortId(N2, 1)].could_width == 12
+    assert read.states.keys() >= read.cable_at.keys()
+
+
+def test_a_folder_without_a_topology_or_of_two_readings_is_refused() -> None:
+    with pytest.raises(FabricError, match="no topology"):
+        from_texts({"a": text("slow/iblinkinfo.txt")})
+    with pytest.raises(FabricError, match="second output"):
+        from_texts({n: text("slow/ibnetdiscover.txt") for n in ("a", "b")})
+    topology, tables_text = text("slow/ibnetdiscover.txt"), text("slow/dump_fts.txt")
+    with pytest.raises(FabricError, match="tables of 1 switch"):
+        from_texts({"a": topology, "b": tables_text[: tables_text.rindex("Unicast")]})
+    with pytest.raises(FabricError, match="two readings"):
+        from_texts({"a": topology.replace("lid 2 lmc", "lid 3 lmc"), "b": tables_text})
+
+
+def test_firmware_and_names_come_from_further_files() -> None:
+    read = from_texts(
+        {
+            "a": text("slow/ibnetdiscover.txt"),
+            "b": text("ibdiagnet2.db_csv"),
+            "c": '0x0200000000000001 "rack 1 leaf"\n',
+        }
+    )
+    leaf = read.subnet.devices[LEAF1]
+    assert (leaf.name, leaf.firmware) == ("rack 1 leaf", "31.2012.1024")

@@ -9,6 +9,8 @@ import yaml
 
 from railgauge.fabric import routes
 from railgauge.fabric.folder import FabricError
+from railgauge.fabric.subnet import Cable, Device, PortId, Subnet
+from railgauge.lab import subnet_topology
 from railgauge.lab.subnet_topology import fat_tree, leaf_spine
 from railgauge.locating import End
 from railgauge.verdict.location import table
@@ -100,11 +102,7 @@ def test_leaves_of_the_rails_of_the_same_hosts_are_one() -> None:
     assert routes.leaves(fabric_of(both)) == {"leaf1": ["n1", "n2"]}
 
 
-def fabric_of(lab: object) -> routes.Subnet:
-    from railgauge.fabric.subnet import Cable, Device, PortId, Subnet
-    from railgauge.lab import subnet_topology
-
-    assert isinstance(lab, subnet_topology.Subnet)
+def fabric_of(lab: subnet_topology.Subnet) -> Subnet:
     guid = {d.name: d.guid for d in lab.devices}
     cables = [
         Cable(*sorted(PortId(guid[e.device], e.port) for e in (c.a, c.b)), None) for c in lab.cables

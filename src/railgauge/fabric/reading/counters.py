@@ -41,12 +41,12 @@ BITS_OF_OTHERS = 64
 
 
 class Counted(NamedTuple):
-    """The counters of ports. A counter at which ibqueryerrors prints nothing is below its
-    threshold: `complete` says whether all counters are there.
+    """The counters of ports. One that is not there is 0, or with `thresholds` it is at most its
+    threshold: ibqueryerrors leaves those out.
     """
 
     of_port: Mapping[PortId, Mapping[str, int]]
-    complete: bool
+    thresholds: bool = False
     #: nodes that ibqueryerrors asked; 0 of perfquery
     nodes: int = 0
 
@@ -66,11 +66,10 @@ def queryerrors(text: str) -> Counted:
     if lines[-1] or not any(line.startswith("## Suppressed:") for line in lines[-3:]):
         raise ParseError(0, "no line `## Suppressed:` at its end", "a whole ibqueryerrors")
     of_port: dict[PortId, dict[str, int]] = {}
-    nodes, bad, errors, port_count, is_data = 0, None, 0, None, False
+    nodes, bad, errors, port_count, thresholds = 0, None, 0, None, False
     for number, line in enumerate(lines, start=1):
         if found := _NODE.fullmatch(line):
             errors += found[1] == "Errors"
-            is_data |= found[1] != "Errors"
         elif found := _PORT.fullmatch(line):
             if found[2] != "ALL":
                 values = {name: int(value) for name, value in _VALUE.findall(found[3])}
@@ -79,6 +78,8 @@ def queryerrors(text: str) -> Counted:
             nodes, bad = int(found[1]), int(found[2])
         elif found := _PORTS.fullmatch(line):
             port_count = int(found[1])
+        elif line.startswith("## Thresholds:"):
+            thresholds = bool(line.removeprefix("## Thresholds:").strip())
         elif line.startswith(("##", "       Link info:", "ibwarn: ")) or not line.strip():
             pass
         else:
@@ -87,7 +88,7 @@ def queryerrors(text: str) -> Counted:
         raise ParseError(0, "no summary", "`## Summary: N nodes checked`")
     if bad != errors:
         raise ParseError(0, f"errors of {errors} nodes", f"those of {bad}, as its summary says")
-    return Counted(of_port, is_data, nodes)
+    return Counted(of_port, thresholds, nodes)
 
 
 _HEAD = re.compile(r"# Port (extended )?counters: Lid ([0-9]+) port ([0-9]+) \(.*\)")

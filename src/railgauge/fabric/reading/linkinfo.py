@@ -15,8 +15,11 @@ from railgauge.tools import ParseError
 
 
 class Listed(NamedTuple):
-    """A port by what iblinkinfo prints of it, and the port at the other end of its cable."""
+    """A port by what iblinkinfo prints of it, and the port at the other end of its cable. `guid` is
+    that of the switch, or of the HCA's port.
+    """
 
+    guid: int
     name: str
     lid: int
     port: int
@@ -35,7 +38,7 @@ _LINK = (
 _TEXT = re.compile(rf" *(?P<guid>0x[0-9a-f]{{16}})? {_LINK}")
 _LINE = re.compile(rf'(?P<guid>0x[0-9a-f]{{16}}) " *(?P<name>[^"]*(?:"[^"]*)*?)" {_LINK}')
 _CA = re.compile(r"(?:CA|RT): (?P<name>.*):")
-_SWITCH = re.compile(r"Switch: 0x[0-9a-f]{16} (?P<name>.*):")
+_SWITCH = re.compile(r"Switch: (?P<guid>0x[0-9a-f]{16}) (?P<name>.*):")
 _RATE = re.compile(r" *([0-9]+)X +([0-9.]+) Gbps *| *([0-9]+)X +(FDR10) *")
 _COULD_WIDTH = re.compile(r"Could be ([0-9]+)X")
 _COULD_SPEED = re.compile(r"Could be (?:([0-9.]+) Gbps|(FDR10))")
@@ -47,23 +50,27 @@ def read(text: str) -> list[Listed]:
     if lines[-1]:
         raise ParseError(len(lines), "no end of line", "a whole line")
     listed: list[Listed] = []
-    name = ""
+    name, guid = "", ""
     for number, line in enumerate((line.rstrip() for line in lines), start=1):
         if not line:
             continue
-        if found := _CA.fullmatch(line) or _SWITCH.fullmatch(line):
-            name = found["name"]
+        if found := _CA.fullmatch(line):
+            name, guid = found["name"], ""
+        elif found := _SWITCH.fullmatch(line):
+            name, guid = found["name"], found["guid"]
         elif found := _LINE.fullmatch(line):
-            listed.append(_listed(number, found["name"].strip(), found))
+            listed.append(_listed(number, found["guid"], found["name"].strip(), found))
         elif name and (found := _TEXT.fullmatch(line)):
-            listed.append(_listed(number, name, found))
+            listed.append(_listed(number, found["guid"] or guid, name, found))
         else:
             raise ParseError(number, line[:80], "a port, as iblinkinfo prints it")
     _require_both_ends(listed)
     return listed
 
 
-def _listed(number: int, name: str, found: re.Match[str]) -> Listed:
+def _listed(number: int, guid: str, name: str, found: re.Match[str]) -> Listed:
+    if not guid:
+        raise ParseError(number, "a port without a GUID", "0x and 16 digits")
     rate = None
     if found["rate"].strip():
         matched = _RATE.fullmatch(found["rate"])
@@ -82,7 +89,7 @@ def _listed(number: int, name: str, found: re.Match[str]) -> Listed:
     if (far_port > 0) != state.is_up:
         raise ParseError(number, "a cable's end without the other one", "both, or a port down")
     return Listed(
-        *(name, int(found["lid"]), int(found["port"]), state),
+        *(int(guid, 16), name, int(found["lid"]), int(found["port"]), state),
         *(found["far_name"], int(found["far_lid"] or 0), far_port),
     )
 
