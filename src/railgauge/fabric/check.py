@@ -12,7 +12,7 @@ from railgauge.fabric.counters import saturated
 from railgauge.fabric.expected import Expected
 from railgauge.fabric.findings import FabricFinding
 from railgauge.fabric.folder import Fabric
-from railgauge.fabric.subnet import LANE_GBITS, Device, End, PortId, Rate, Subnet
+from railgauge.fabric.subnet import LANE_GBITS, Device, End, PortId, Rate, Subnet, host_of
 from railgauge.names import natural
 
 Cables = Mapping[tuple[End, End], Rate | None]
@@ -30,8 +30,8 @@ def check(fabric: Fabric, expected: Expected | None) -> list[FabricFinding]:
         found += _cables(subnet, names, expected)
     found += _rates(subnet, names, expected)
     found += _states(subnet)
-    gone = {finding.device.split()[0] for finding in found if finding.kind == "device-missing"}
-    gone |= {name.split()[0] for name in explained}
+    gone = {host_of(finding.device) for finding in found if finding.kind == "device-missing"}
+    gone |= {host_of(name) for name in explained}
     found += _fewer_hcas(subnet, gone)
     found += _firmware(subnet)
     if fabric.tables is not None:
@@ -167,7 +167,7 @@ def _devices(
         step = (
             "look at its power and fans; then ibnetdiscover"
             if wanted.kind == "switch"
-            else f"on {name.split()[0]}: ibstat; dmesg | grep mlx5; then look at the cable"
+            else f"on {host_of(name)}: ibstat; dmesg | grep mlx5; then look at the cable"
         )
         yield FabricFinding(
             "device-missing",

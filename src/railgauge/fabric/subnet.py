@@ -52,6 +52,11 @@ class End(NamedTuple):
         return f"{self.name} port {self.port}"
 
 
+def host_of(description: str) -> str:
+    """The host of an HCA: the first word of its description, `n1` of `n1 mlx5_0`."""
+    return (description.split() or [description])[0]
+
+
 @dataclasses.dataclass(frozen=True)
 class Device:
     """A node of the subnet. `lid` is that of a switch's port 0, or of an HCA's first port; 0 where
@@ -68,8 +73,7 @@ class Device:
 
     @property
     def host(self) -> str:
-        """The host of an HCA: the first word of its description, `n1` of `n1 mlx5_0`."""
-        return self.name.split()[0] if self.name.split() else self.name
+        return host_of(self.name)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -232,6 +232,18 @@ def test_a_subnet_without_a_manager_is_one_finding() -> None:
     assert [f.kind for f in check(faulty, None)] == ["subnet-not-active"]
 
 
+def test_a_device_without_a_description_is_checked() -> None:
+    whole = fabric(leaf_spine(["n1", "n2"], 1, 1, hcas=1))
+    devices = dict(whole.subnet.devices)
+    first = whole.subnet.hcas()[0]
+    devices[first.guid] = dataclasses.replace(first, name="")
+    nameless = with_devices(whole, devices)
+    gone = with_devices(whole, {g: d for g, d in devices.items() if g != first.guid})
+    cables = [c for c in gone.subnet.cables if first.guid not in (c.a.guid, c.b.guid)]
+    found = check(with_cables(gone, cables), expected.of_fabric(nameless))
+    assert [(f.kind, f.device) for f in found] == [("device-missing", "")]
+
+
 def test_what_was_not_read_is_said() -> None:
     bare = Fabric(dataclasses.replace(LARGE.subnet, states={}))
     assert len(not_checked(bare, None)) == 4
