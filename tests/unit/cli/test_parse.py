@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from railgauge import paths
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.tools import table
 
 DATA = paths.HOME / "tests" / "data"
