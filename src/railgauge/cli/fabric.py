@@ -196,7 +196,7 @@ def _conclude(
 
 
 def _write(path: Path, text: str) -> None:
-    from railgauge.atomic import write_text
+    from railgauge.common.atomic import write_text
     from railgauge.fabric.folder import FabricError
 
     try:

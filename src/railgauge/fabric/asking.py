@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from railgauge.atomic import write_text
+from railgauge.common.atomic import write_text
 from railgauge.fabric.folder import FabricError
 
 #: File -> the command that prints it. `perfquery -R` and `ibqueryerrors -k` and `-K` clear counters

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from railgauge.common.names import natural
 from railgauge.fabric import balance
 from railgauge.fabric.counters import saturated
 from railgauge.fabric.expected import Expected
 from railgauge.fabric.findings import FabricFinding
 from railgauge.fabric.folder import Fabric
 from railgauge.fabric.subnet import LANE_GBITS, Device, End, PortId, Rate, Subnet, host_of
-from railgauge.names import natural
 
 Cables = Mapping[tuple[End, End], Rate | None]
 

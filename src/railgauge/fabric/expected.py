@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pydantic
 
-from railgauge.atomic import write_text
+from railgauge.common.atomic import write_text
 from railgauge.fabric.folder import Fabric, FabricError
 from railgauge.fabric.subnet import LANE_GBITS, End, Kind, Rate
 

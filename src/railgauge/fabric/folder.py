@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from railgauge import textfile
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.fabric.reading import counters, discover, linkinfo, others, tables
 from railgauge.fabric.reading.counters import Counted
 from railgauge.fabric.reading.linkinfo import Listed

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from railgauge import hostlist
+from railgauge.common.names import natural
 from railgauge.fabric.folder import FabricError
 from railgauge.fabric.reading.tables import Tables
 from railgauge.fabric.subnet import Device, PortId, Subnet
-from railgauge.names import natural
 
 
 class Route(NamedTuple):

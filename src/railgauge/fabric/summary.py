@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from railgauge import hostlist
+from railgauge.common.names import natural
 from railgauge.fabric import routes
 from railgauge.fabric.findings import FabricFinding
 from railgauge.fabric.folder import Fabric
 from railgauge.fabric.subnet import Subnet
-from railgauge.names import natural
 
 
 def document(fabric: Fabric) -> dict[str, Any]:

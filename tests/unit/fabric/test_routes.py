@@ -13,7 +13,7 @@ from railgauge.fabric.subnet import Cable, Device, PortId, Subnet
 from railgauge.lab import subnet_topology
 from railgauge.lab.subnet_topology import fat_tree, leaf_spine
 from railgauge.locating import End
-from railgauge.verdict.location import table
+from railgauge.verdict.location import from_csv
 from tests.unit.fabric.planted import fabric
 
 SMALL = fabric(leaf_spine([f"n{number}" for number in range(1, 9)], 4, 2, hcas=1))
@@ -24,7 +24,9 @@ LARGE = fabric(fat_tree(2, 2, 4, 2, 2))
 def test_routes_are_what_locate_reads() -> None:
     assert SMALL.tables is not None
     rows = routes.routes(SMALL.subnet, SMALL.tables)
-    read = table.read_routes("leaf,destination,spine\n" + "".join(",".join(r) + "\n" for r in rows))
+    read = from_csv.read_routes(
+        "leaf,destination,spine\n" + "".join(",".join(r) + "\n" for r in rows)
+    )
     assert read.spines == 2
     for row in rows:
         assert read.spine(row.leaf, End("n1"), End(row.destination)) == row.spine
