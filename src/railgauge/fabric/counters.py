@@ -15,16 +15,19 @@ HARMLESS = frozenset({"PortXmitDiscards", "PortRcvSwitchRelayErrors"})
 _NO_THRESHOLDS = "save the counters again, with ibqueryerrors --threshold-file /dev/null"
 
 
-def greatest(name: str) -> int:
-    """The value at which a counter stops, or behind which it wraps."""
-    return int(2 ** BITS.get(name, BITS_OF_OTHERS) - 1)
+def greatest(name: str, *values: int) -> int:
+    """The value at which a counter stops, or behind which it wraps. One that was seen above what
+    its name allows has 64 bits.
+    """
+    top = int(2 ** BITS.get(name, BITS_OF_OTHERS) - 1)
+    return top if max(values, default=0) <= top else int(2**BITS_OF_OTHERS - 1)
 
 
 def saturated(subnet: Subnet, counted: Counted) -> Iterator[FabricFinding]:
     """A note for each counter at its greatest value: it says nothing of now."""
     for port, values in counted.of_port.items():
         for name, value in values.items():
-            if name in BITS and value >= greatest(name):
+            if name in BITS and value == greatest(name, value):
                 message = f"{name} stands at its greatest value, {value}: it says nothing of now"
                 yield _stands(subnet, port, message)
 
@@ -38,8 +41,8 @@ def moved(subnet: Subnet, before: Counted, after: Counted) -> Iterator[FabricFin
         for name, value in values.items():
             if name in TRAFFIC:
                 continue
-            first, top = was.get(name, 0), greatest(name)
-            if name in BITS and value >= top and first >= top:
+            first = was.get(name, 0)
+            if name in BITS and value == first == greatest(name, first, value):
                 message = (
                     f"{name} stands at its greatest value, {value}, in both readings: whether it "
                     "moved is not known"
@@ -67,12 +70,13 @@ def _by(name: str, first: int, value: int) -> str:
     """By how much a counter moved. One of up to 16 bits never goes back by itself; one of 64 bits
     wraps where it was in the last quarter and is in the first one.
     """
-    top = greatest(name)
-    if value >= top and name in BITS:
+    top = greatest(name, first, value)
+    wraps = top == 2**BITS_OF_OTHERS - 1
+    if value == top and not wraps:
         return f"moved by at least {value - first}, to {value}, where it stops"
     if value > first:
         return f"moved by {value - first}, from {first} to {value}"
-    if name not in BITS and first > top - top // 4 and value < top // 4:
+    if wraps and first > top - top // 4 and value < top // 4:
         return (
             f"moved by {value - first + top + 1}, from {first} past its greatest value to {value}"
         )

@@ -46,7 +46,7 @@ def from_texts(texts: Mapping[str, str]) -> Fabric:
             continue
         if kind in read:
             raise FabricError(
-                f"{name}: a second output of {kind} beside {next(iter(read[kind]))}, expected one",
+                f"two outputs of {kind}, {next(iter(read[kind]))} and {name}; expected one",
                 next_step="give each reading a folder of its own",
             )
         try:
@@ -230,7 +230,10 @@ def _with_perfquery(
                 next_step="save both again",
             )
         if one.port != 255:
-            of_port.setdefault(PortId(device.guid, one.port), {}).update(one.counters)
+            values = of_port.setdefault(PortId(device.guid, one.port), {})
+            for name, value in one.counters.items():
+                # One of 64 bits has gone on where that of 16 bits stands.
+                values[name] = max(value, values.get(name, 0))
     return Counted(
         of_port, counted.thresholds if counted else False, counted.nodes if counted else 0
     )

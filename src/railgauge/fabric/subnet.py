@@ -60,7 +60,7 @@ def host_of(description: str) -> str:
 @dataclasses.dataclass(frozen=True)
 class Device:
     """A node of the subnet. `lid` is that of a switch's port 0, or of an HCA's first port; 0 where
-    no subnet manager gave one. `firmware` and `model` are "" where nothing told them.
+    no subnet manager gave one. `firmware` and `model` are "" where they are not known.
     """
 
     guid: int

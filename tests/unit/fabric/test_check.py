@@ -270,6 +270,9 @@ def counted(**values: int) -> Fabric:
         ({"SymbolErrorCounter": 65535}, {"SymbolErrorCounter": 65535}, ["note"]),
         ({"SymbolErrorCounter": 65534}, {"SymbolErrorCounter": 65535}, ["fault"]),
         ({"LinkDownedCounter": 255}, {"LinkDownedCounter": 255}, ["note"]),
+        # With 64 bits it goes on.
+        ({"SymbolErrorCounter": 70000}, {"SymbolErrorCounter": 70000}, []),
+        ({"SymbolErrorCounter": 65535}, {"SymbolErrorCounter": 70000}, ["fault"]),
         # It was cleared, and counts again.
         ({"SymbolErrorCounter": 65535}, {"SymbolErrorCounter": 3}, ["fault"]),
         ({"PortXmitDiscards": 1}, {"PortXmitDiscards": 7}, ["note"]),

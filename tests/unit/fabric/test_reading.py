@@ -212,6 +212,16 @@ def test_perfquery_has_the_counters_of_a_port() -> None:
     assert extended.counters["PortXmitData"] == 66168
 
 
+def test_extended_errors_are_read_whole() -> None:
+    """Typed from perfquery's source: errors of 64 bits stand behind the other counters."""
+    names = ("SymbolErrorCounter", "PortXmitWait", "QP1Dropped")
+    lines = [f"{name}:{'.' * (33 - len(name))}70000\n" for name in names]
+    (read,) = counters.perfquery(text("slow/perfquery-x.txt") + "".join(lines))
+    assert read.counters["SymbolErrorCounter"] == 70000
+    with pytest.raises(ParseError):
+        counters.perfquery(text("slow/perfquery-x.txt") + "".join(lines[:2]))
+
+
 def test_all_kinds_of_tables_are_the_same() -> None:
     dumped = tables.dumped(text("slow/dump_fts.txt"))
     assert dumped[LEAF1][0xC] == 5 and dumped[LEAF1][0xD] == 6 and len(dumped) == 4
@@ -243,7 +253,7 @@ def test_states_of_a_folder_are_those_of_its_ports() -> None:
 def test_a_folder_without_a_topology_or_of_two_readings_is_refused() -> None:
     with pytest.raises(FabricError, match="no topology"):
         from_texts({"a": text("slow/iblinkinfo.txt")})
-    with pytest.raises(FabricError, match="second output"):
+    with pytest.raises(FabricError, match="two outputs"):
         from_texts({n: text("slow/ibnetdiscover.txt") for n in ("a", "b")})
     topology, tables_text = text("slow/ibnetdiscover.txt"), text("slow/dump_fts.txt")
     with pytest.raises(FabricError, match="tables of 1 switch"):

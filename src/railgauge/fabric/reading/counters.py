@@ -14,7 +14,8 @@ from railgauge.fabric.subnet import PortId
 from railgauge.tools import ParseError
 
 #: Bits of the counters of PortCounters (InfiniBand Architecture Specification 1, 16.1.3.5). They
-#: stay at their greatest value. Those of PortCountersExtended have 64 bits and wrap.
+#: stay at their greatest value. PortCountersExtended has counters of the same names with 64 bits,
+#: which wrap: newer devices have those, and ibqueryerrors then prints them.
 BITS: Mapping[str, int] = {
     "SymbolErrorCounter": 16,
     "LinkErrorRecoveryCounter": 8,
@@ -132,6 +133,12 @@ def perfquery(text: str) -> list[OfPort]:
 
 
 def _require_last(number: int, read: list[OfPort], extended: bool, last: str) -> None:
-    # Newer firmware has further counters behind it.
-    if read and _LAST[extended] not in read[-1].counters:
-        raise ParseError(number, f"{last or 'no counter'} at the end", f"also {_LAST[extended]}")
+    if not read:
+        return
+    counters = read[-1].counters
+    needed = {_LAST[extended]}
+    if extended and counters.keys() & BITS.keys():
+        # Newer devices have errors with 64 bits too.
+        needed |= {"PortXmitWait", "QP1Dropped"}
+    if lacking := sorted(needed - counters.keys()):
+        raise ParseError(number, f"{last or 'no counter'} at the end", f"also {lacking[0]}")
