@@ -133,12 +133,11 @@ def _joined(values: Mapping[str, object]) -> Fabric:
             next_step="ibnetdiscover > FOLDER/ibnetdiscover.txt, or leave --from out",
         )
     subnet = base
-    if isinstance(database := values.get("db_csv"), others.Database):
-        subnet = _with_firmware(subnet, database)
+    if isinstance(known := values.get("db_csv"), dict):
+        subnet = _with_firmware(subnet, known)
     if isinstance(names := values.get("node-name-map"), dict):
         subnet = _named(subnet, names)
     if isinstance(listed := values.get("iblinkinfo"), list):
-        # Its names are those of the subnet before a name map, unless it was given one too.
         subnet = dataclasses.replace(subnet, states=_states(base, listed))
     counted = values.get("ibqueryerrors")
     counted = _by_node(subnet, counted) if isinstance(counted, Counted) else None
@@ -170,15 +169,13 @@ def _require_tables(subnet: Subnet, tables: Tables) -> None:
             )
 
 
-def _with_firmware(subnet: Subnet, database: others.Database) -> Subnet:
-    devices = {}
-    for guid, device in subnet.devices.items():
-        known = database.devices.get(guid)
-        devices[guid] = (
-            dataclasses.replace(device, firmware=known.firmware, model=known.model)
-            if known
-            else device
-        )
+def _with_firmware(subnet: Subnet, known: Mapping[int, Device]) -> Subnet:
+    devices = {
+        guid: dataclasses.replace(device, firmware=known[guid].firmware, model=known[guid].model)
+        if guid in known
+        else device
+        for guid, device in subnet.devices.items()
+    }
     return dataclasses.replace(subnet, devices=devices)
 
 

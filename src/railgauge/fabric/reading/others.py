@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from railgauge.fabric.reading.discover import Claim, paired
 from railgauge.fabric.subnet import Device, Kind, PortId, Rate, Subnet
@@ -79,33 +78,21 @@ def subnet_lst(text: str) -> Subnet:
     return Subnet(devices, cables, clashes, port_guids)
 
 
-class Database(NamedTuple):
-    """What is read of ibdiagnet2's db_csv."""
-
-    devices: Mapping[int, Device]
-    cables: tuple[tuple[PortId, PortId], ...]
-
-
 _NODE_TYPES: Mapping[str, Kind] = {"1": "hca", "2": "switch", "3": "router"}
-_NEEDED = {
-    "NODES": ("NodeDesc", "NumPorts", "NodeType", "NodeGUID", "DeviceID"),
-    "LINKS": ("NodeGuid1", "PortNum1", "NodeGuid2", "PortNum2"),
-}
+_NODES = ("NodeDesc", "NumPorts", "NodeType", "NodeGUID", "DeviceID")
 _FIRMWARE = ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor")
 
 
-def database(text: str) -> Database:
-    """Nodes, links and firmware of `ibdiagnet2.db_csv`. Typed from its public format: sections
-    between START_NAME and END_NAME, each a CSV table with a header.
+def database(text: str) -> dict[int, Device]:
+    """Nodes by GUID, with their firmware, of `ibdiagnet2.db_csv`. Typed from its public format:
+    sections between START_NAME and END_NAME, each a CSV table with a header.
     """
     sections = _sections(text)
-    for name, columns in _NEEDED.items():
-        rows = sections.get(name)
-        if rows is None:
-            raise ParseError(0, f"no section {name}", "a whole db_csv")
-        for number, row in rows:
-            if lacking := [column for column in columns if row.get(column) is None]:
-                raise ParseError(number, f"no {lacking[0]}", f"a column of {name}")
+    if "NODES" not in sections:
+        raise ParseError(0, "no section NODES", "a whole db_csv")
+    for number, row in sections["NODES"]:
+        if lacking := [column for column in _NODES if row.get(column) is None]:
+            raise ParseError(number, f"no {lacking[0]}", "a column of NODES")
     firmware = {}
     for number, row in sections.get("NODES_INFO", []):
         parts = [row.get(column) or "N/A" for column in _FIRMWARE]
@@ -122,16 +109,7 @@ def database(text: str) -> Database:
             firmware=firmware.get(guid, ""),
             model=f"{_number(number, row['DeviceID']):#x}",
         )
-    cables = []
-    for number, row in sections["LINKS"]:
-        ends = [
-            PortId(_number(number, row[f"NodeGuid{n}"]), _number(number, row[f"PortNum{n}"]))
-            for n in (1, 2)
-        ]
-        if unknown := [end for end in ends if end.guid not in devices]:
-            raise ParseError(number, f"a link of {unknown[0].guid:#018x}", "a node of NODES")
-        cables.append((min(ends), max(ends)))
-    return Database(devices, tuple(sorted(cables)))
+    return devices
 
 
 def _sections(text: str) -> dict[str, list[tuple[int, dict[str, str]]]]:
