@@ -474,8 +474,22 @@ MUTANTS = [
         "tests/unit/tools/test_perftest.py -k ways_that_are_not_both",
     ),
     Mutant(
+        "a run of iperf3 from server to client counts for one to the server",
+        "src/railgauge/tools/iperf3/judge.py",
+        "    if ways != [False]:\n",
+        "    if False:\n",
+        "tests/unit/tools/test_iperf3_text.py -k client_to_server_alone",
+    ),
+    Mutant(
+        "a run of iperf3 with UDP counts for one with TCP",
+        "src/railgauge/tools/iperf3/judge.py",
+        '    if output.protocol != "TCP":\n',
+        "    if False:\n",
+        "tests/unit/tools/test_iperf3_text.py -k tcp_alone",
+    ),
+    Mutant(
         "an event of iperf3 may be there twice",
-        "src/railgauge/tools/iperf3.py",
+        "src/railgauge/tools/iperf3/document.py",
         'if name in ("start", "end") and name in run:',
         "if False:",
         "tests/unit/tools/test_iperf3.py -k has_one_twice",
@@ -952,11 +966,11 @@ MUTANTS = [
         "tests/unit/node/inventory/test_inventory_parsers.py -k h100",
     ),
     Mutant(
-        "a table of several groups is read as that of all ranks",
+        "a table of groups of different sizes is read as that of all ranks",
         "src/railgauge/tools/nccl_tests/judge.py",
-        "    if options or not _has_groups(result.devices):\n",
-        "    if True:\n",
-        "tests/unit/tools/test_gpu_runs.py -k several_groups_alone",
+        "    elif groups == 1 and _has_groups(devices):\n",
+        "    elif False:\n",
+        "tests/unit/tools/test_gpu_runs.py -k different_sizes",
     ),
     Mutant(
         "groups that were not told apart leave their job good",
@@ -988,7 +1002,7 @@ MUTANTS = [
     ),
     Mutant(
         "a document is believed whatever its intervals say",
-        "src/railgauge/tools/iperf3.py",
+        "src/railgauge/tools/iperf3/document.py",
         "    if not intervals:\n        return\n",
         "    return\n",
         "tests/unit/tools/test_iperf3.py -k contradicts_itself",

@@ -12,6 +12,7 @@ from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT,
 
 if TYPE_CHECKING:
     from railgauge.report.readings import Readings, Run
+    from railgauge.textfiles import Large, Text, Unread
 
 _EXAMPLE = "railgauge read slurm-1234.out --nic 400g-roce"
 
@@ -58,7 +59,7 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     3: wrong usage.
     """
     from railgauge.report.readings import Readings, Run
-    from railgauge.textfiles import Unread, read_all
+    from railgauge.textfiles import Large, Unread, read_all
     from railgauge.tools import recognize
 
     if "" in paths:
@@ -67,10 +68,14 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
             next_step="railgauge read . for this folder",
         )
     readings = Readings(_nic(word, nics))
-    for source in read_all(paths):
+    for found in read_all(paths):
         readings.files += 1
+        source = _large(found) if isinstance(found, Large) else found
         if isinstance(source, Unread):
             readings.unread.append(source)
+            continue
+        if isinstance(source, Run):
+            readings.runs.append(source)
             continue
         sections = recognize.recognize(source.text)
         if not sections:
@@ -91,6 +96,19 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     if readings.wrong or any(_measured_nothing(readings, run) for run in readings.runs):
         sys.exit(EXIT_REJECT)
     sys.exit(EXIT_INCONCLUSIVE if readings.unread or not readings.runs else EXIT_ACCEPT)
+
+
+def _large(source: Large) -> Run | Text | Unread:
+    """The run of a large file that a tool reads piece by piece, or else the whole text."""
+    from railgauge.report.readings import Run
+    from railgauge.textfiles import Unread
+    from railgauge.tools import recognize
+
+    try:
+        known = recognize.read_large(source.pieces)
+        return Run(source.name, 1, "", *known) if known else source.whole()
+    except OSError as error:
+        return Unread(source.name, error.strerror or str(error))
 
 
 _UNKNOWN = "no output of a tool that is known: railgauge read --help lists them"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from railgauge import paths
+from railgauge import paths, textfiles
 from railgauge.cli import cli
 from railgauge.common.errors import RailgaugeError
 
@@ -17,6 +18,7 @@ DATA = paths.HOME / "tests" / "data"
 GOOD = DATA / "perftest" / "write-client.txt"
 WRONG = DATA / "iperf2" / "refused-client.txt"
 TEXT = DATA / "iperf3" / "text-3.12-client.txt"
+LOG = DATA / "nccl-log" / "socket-fallback.txt"
 
 
 def typed(*words: object, stdin: bytes | None = None) -> Result:
@@ -34,13 +36,13 @@ def test_a_measurement_is_a_line_with_its_share_of_the_limit() -> None:
 def test_a_run_that_is_no_result_ends_with_1_and_its_reason() -> None:
     answer = typed(GOOD, WRONG, TEXT)
     assert answer.exit_code == 1
-    assert f"wrong: {WRONG}:3  iperf2: client: line 9: found" in answer.output
+    assert f"wrong: {WRONG}:3  iperf2: output: line 9: found" in answer.output
 
 
 def test_what_is_not_read_ends_with_2_and_its_reason() -> None:
-    answer = typed(GOOD, TEXT)
+    answer = typed(GOOD, "-", stdin=b"\x1f\x8b\0")
     assert answer.exit_code == 2
-    assert f"not read: {TEXT}:2: the text of iperf3 is not read" in answer.output
+    assert "not read: -: not a whole gzip file" in answer.output
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "\0\1\2"])
@@ -106,4 +108,70 @@ def test_a_stand_in_says_so(tmp_path: Path) -> None:
 
 def test_help_names_the_tools() -> None:
     shown = " ".join(typed("--help").output.split())
-    assert "iperf2, iperf3, nccl-tests, osu, perftest, wdt" in shown
+    assert "iperf2, iperf3, nccl-log, nccl-tests, ncclras, " in shown
+
+
+# ---- large files ----
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every file be a large one, in pieces that cut its lines."""
+    monkeypatch.setattr(textfiles, "LARGE_FILE", 0)
+    monkeypatch.setattr(textfiles, "_PIECE", 977)
+
+
+LARGE = sorted(
+    path
+    for pattern in ("iperf3/*", "nccl-log/*", "gpu/ras/*", "perftest/write-*", "gpu/runs/*/out")
+    for path in DATA.glob(pattern)
+)
+
+
+@pytest.mark.parametrize("path", LARGE, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_large_file_is_read_as_a_small_one(
+    path: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    text = path.read_text(encoding="utf-8").partition("\n")[2]
+    (tmp_path / "log").write_text(text, encoding="utf-8")
+    whole = json.loads(typed(tmp_path / "log", "--json").output)
+    request.getfixturevalue("small_pieces")
+    pieces = json.loads(typed(tmp_path / "log", "--json").output)
+    for run in (*whole["runs"], *pieces["runs"]):
+        # A file of one output begins at its first line.
+        run.pop("line")
+    assert pieces == whole
+
+
+def test_a_large_file_that_stops_answering_is_named(
+    tmp_path: Path, small_pieces: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: textfiles.Large) -> None:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "log").write_text("text\n")
+    monkeypatch.setattr(textfiles.Large, "pieces", broken)
+    answer = typed(tmp_path)
+    assert answer.exit_code == 2
+    assert f"not read: {tmp_path / 'log'}: Input/output error" in answer.output
+
+
+@pytest.mark.parametrize(
+    "name", ["p4-3.18-client.json", "bidir-p2-3.22-client.json", "stream-p2-3.22-client.json"]
+)
+def test_a_large_document_that_is_cut_is_none(
+    name: str, tmp_path: Path, small_pieces: None
+) -> None:
+    text = (DATA / "iperf3" / name).read_text(encoding="utf-8").partition("\n")[2].rstrip()
+    for end in range(1, len(text), 211):
+        (tmp_path / "log").write_text(text[:end], encoding="utf-8")
+        assert typed(tmp_path / "log").exit_code != 0, text[:end][-80:]
+
+
+def test_a_large_log_with_the_table_of_a_tool_is_that_tools(
+    tmp_path: Path, small_pieces: None
+) -> None:
+    table = (DATA / "gpu" / "runs" / "two-hosts" / "out").read_text(encoding="utf-8")
+    (tmp_path / "log").write_text(LOG.read_text(encoding="utf-8") + table, encoding="utf-8")
+    [run] = json.loads(typed(tmp_path / "log", "--json").output)["runs"]
+    assert run["tool"] == "nccl-tests"
