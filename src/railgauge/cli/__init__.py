@@ -18,6 +18,7 @@ _COMMANDS = {
     "coverage": "railgauge.cli.coverage:coverage",
     "explain": "railgauge.cli.explain:explain",
     "export": "railgauge.cli.export:export",
+    "fabric": "railgauge.cli.fabric:fabric",
     "gate": "railgauge.cli.gate:gate",
     "inventory": "railgauge.cli.inventory:group",
     "lab": "railgauge.cli.lab:lab",
