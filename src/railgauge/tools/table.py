@@ -13,18 +13,21 @@ from railgauge.tools.common.by_hand import ByHand
 
 
 def modules() -> Iterator[ModuleType]:
-    """The modules of tools that a Spack package brings."""
+    """The modules of tools that a Spack package brings, or whose outputs are read by hand."""
     for entry in pkgutil.iter_modules(tools.__path__, f"{tools.__name__}."):
         if entry.name != __name__:
             module = importlib.import_module(entry.name)
-            if hasattr(module, "PACKAGES"):
+            if hasattr(module, "PACKAGES") or hasattr(module, "BY_HAND"):
                 yield module
 
 
 @functools.cache
 def programs() -> Mapping[str, tuple[str, ...]]:
     """Spack package -> the programs that it brings; none of a library."""
-    return {name: brought for m in modules() for name, brought in m.PACKAGES.items()}
+    brought: dict[str, tuple[str, ...]] = {}
+    for module in modules():
+        brought |= getattr(module, "PACKAGES", {})
+    return brought
 
 
 def by_hand() -> Mapping[str, ByHand]:
