@@ -94,7 +94,7 @@ def test_lines_of_ucx_in_between_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("# OSU MPI-CUDA Allreduce", "# OSU MPI-CUDA Allgather", "'# OSU MPI-CUDA Allgather"),
+        ("# OSU MPI-CUDA Allreduce", "# OSU MPI-CUDA Alltoone", "'# OSU MPI-CUDA Alltoone"),
         ("# OSU MPI-CUDA Allreduce Latency Test v7.0\n", "", "one header, below the title"),
         ("Avg Latency(us)", "Overall(us)", "the columns Size and latency_us"),
         ("         100\n", "\n", "5 columns as the header has"),
