@@ -355,7 +355,8 @@ def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options |
 
 def _joins(section: str, line: str) -> bool:
     """The tests of a run stand below its version, or below each other where that was cut."""
-    return line.lstrip().startswith("Running ")
+    ended = "NOTE: The reported results" in section or '"nvbandwidth"' in section
+    return line.lstrip().startswith("Running ") and not ended
 
 
 _MARKS = Marks(

@@ -129,6 +129,9 @@ class Row:
     iterations: int | None = None
     messages_s: float | None = None
     overlap_percent: float | None = None
+    #: of all iterations (-z)
+    latency_p50_us: float | None = None
+    latency_p99_us: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,6 +167,8 @@ _COLUMNS: Mapping[str, str] = {
     "min comm.(us)": "latency_min_us",
     "max comm.(us)": "latency_max_us",
     "overlap(%)": "overlap_percent",
+    "p50 tail lat(us)": "latency_p50_us",
+    "p99 tail lat(us)": "latency_p99_us",
     "min latency(us)": "latency_min_us",
     "max latency(us)": "latency_max_us",
     "iterations": "iterations",
@@ -391,6 +396,9 @@ def _measurements(output: Output, row: Row) -> list[Measurement]:
         metrics["bandwidth"] = row.bandwidth_mbytes_s * 8e-3
     elif row.latency_us is not None:
         metrics["latency_avg" if kind == "latency" else "time"] = row.latency_us
+    for metric, value in (("latency", row.latency_p50_us), ("latency_p99", row.latency_p99_us)):
+        if kind == "latency" and value is not None:
+            metrics[metric] = value
     if row.messages_s is not None:
         metrics["message_rate"] = row.messages_s * 1e-6
     if row.latency_max_us is not None and row.iterations is not None:

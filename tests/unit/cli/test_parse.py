@@ -35,7 +35,10 @@ def empty(tmp_path: Path) -> str:
 
 
 def test_tools_that_people_run_by_hand_have_a_command() -> None:
-    assert TOOLS == ["iperf2", "iperf3", "nccl-tests", "osu", "perftest", "wdt"]
+    assert TOOLS == [
+        *("all_reduce_bench", "fabtests", "hp2p", "iperf2", "iperf3", "nccl-tests", "nvbandwidth"),
+        *("osu", "perftest", "qperf", "sockperf", "ucx_perftest", "wdt"),
+    ]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
