@@ -93,6 +93,9 @@ _ROW = re.compile(
     rf"(?P<total>{_SIZE})\s+(?P<time>{_FLOAT})s\s*(?P<rate>{_FLOAT})\s+(?P<us>{_FLOAT})"
     rf"\s+(?P<millions>{_FLOAT})"
 )
+#: What may be a row, or a part of one: no date and no time of a log's line.
+_ROW_LIKE = re.compile(rf"- \{{|{_SIZE}(?:\s+{_COUNT}\b|$)")
+_DECIMALS = re.compile(r"[0-9]\.[0-9]{2}\b")
 _NAMED = re.compile(rf"(?P<name>\S.*?)\s+{_ROW.pattern}")
 _YAML = re.compile(
     r"- \{ xfer_size: (?P<size>[0-9]+), iterations: (?P<count>[0-9]+), total: (?P<total>[0-9]+), "
@@ -119,7 +122,7 @@ def parse(text: str) -> Output:
             table = number
             named = bool(header and header["name"])
             program = "" if header else command[1] if command else ""
-        elif table and (line.startswith("- {") or re.match(r"[0-9]", line) or (named and line)):
+        elif table and (_ROW_LIKE.match(line) or len(_DECIMALS.findall(line)) > 1):
             rows.append(_row(number, line, named))
     if not rows:
         raise ParseError(0, "no row", "a row below the header 'bytes ... MB/sec usec/xfer'")
@@ -232,12 +235,20 @@ def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options |
     return read(texts[0], calls=calls_of(TOOL, codes), options=options)
 
 
+def _joins(section: str, line: str) -> bool:
+    """With -m every row has the mark: a run goes to the next command below its rows."""
+    _, row, below = section.rpartition("- { xfer_size: ")
+    commands = any(_COMMAND.fullmatch(words.strip()) for words in below.split("\n")[1:])
+    return line.lstrip().startswith("- {") and bool(row) and not commands
+
+
 _MARKS = Marks(
     (
         Mark("usec/xfer", _HEADER.pattern.replace("(?P<name>", "(?:")),
-        Mark("fi_", r"(?:\S*/)?fi_\w+ (?:\S+ )*:$", ("---",)),
-        Mark("ret=-", r"\w+\(\): \S+pingpong\.c:[0-9]+, ret=-[0-9]+ \(", weak=True),
+        Mark("- { xfer_size: ", r"- \{ xfer_size: [0-9]", (_COMMAND.pattern, "---")),
+        Mark("pingpong.c:", r"\w+\(\): \S+pingpong\.c:[0-9]+, ret=-[0-9]+ \(", weak=True),
     ),
+    joins=_joins,
 )
 
 BY_HAND = ByHand(

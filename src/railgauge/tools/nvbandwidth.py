@@ -363,7 +363,7 @@ _MARKS = Marks(
     (
         Mark("nvbandwidth Version: ", r"nvbandwidth Version: \S"),
         Mark('"nvbandwidth"', r'"nvbandwidth"\s*:', (r"\{",)),
-        Mark("Running ", r"Running \w+_(?:ce|sm|copy)\."),
+        *(Mark(f"_{end}.", rf"Running \w+_{end}\.") for end in ("ce", "sm", "copy")),
     ),
     joins=_joins,
     end=re.compile(r"\}\s*"),

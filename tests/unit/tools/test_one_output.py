@@ -173,10 +173,23 @@ def test_a_run_that_is_not_as_asked_is_refused(name: str, options: Any, says: st
     assert says in reading.reason
 
 
-def test_the_servers_output_of_ucx_adds_the_test_and_the_size() -> None:
-    texts = [FILES[f"ucx_perftest/tag_lat-{side}.txt"][1] for side in ("client", "server")]
+@pytest.mark.parametrize(
+    ("run", "number"),
+    [
+        ("tag_lat", ("latency", "tag_lat", 8, 6.652)),
+        ("tag_lat-1.18", ("latency", "tag_lat", 8, 5.016)),
+        ("put_lat-1.18", ("latency_avg", "ucp_put_lat", 64, 3644.171)),
+        ("am_bw-csv-1.18", ("message_rate", "ucp_am_bw", 8192, 0.000862)),
+        ("uct_am_bw", ("bandwidth", "am_bw", 1024, 6.42 * 2**20 * 8e-9)),
+    ],
+)
+def test_the_servers_output_of_ucx_adds_the_test_and_the_size(
+    run: str, number: tuple[str, str, int, float]
+) -> None:
+    texts = [FILES[f"ucx_perftest/{run}-{side}.txt"][1] for side in ("client", "server")]
     reading = ucx_perftest.BY_HAND.read(texts, (), None)
-    assert values(reading)["latency", "tag_lat", 8] == 6.652
+    *key, value = number
+    assert values(reading)[tuple(key)] == pytest.approx(value)  # type: ignore[index]
 
 
 def test_two_clients_of_ucx_are_no_run() -> None:
@@ -245,6 +258,22 @@ def test_an_error_beside_a_result_refuses_it(name: str, error: str) -> None:
     module, text = FILES[name]
     assert "no error message" in judged(module, f"{text}{error}\n").reason
     assert "no error message" in judged(module, f"{text}STDERR: {error}\n").reason
+
+
+@pytest.mark.parametrize("name", ["fabtests/rdm-bw.txt", "fabtests/rdm-tagged-bw-machine.txt"])
+def test_lines_of_a_log_below_a_table_are_no_rows(name: str) -> None:
+    module, text = FILES[name]
+    lines = "2026-11-23 10:00:00 epilog\n10:00:01 up 3 days\n7 nodes were used\n"
+    assert values(judged(module, text + lines)) == alone(name)
+
+
+@pytest.mark.parametrize("change", ["64k ", "64k  2k", "x 64k     2k    ", "64k 2k 125m 0.01s 1.0"])
+def test_a_damaged_row_is_not_passed_over(change: str) -> None:
+    text = FILES["fabtests/rdm-bw.txt"][1]
+    (row,) = re.findall(r"^64k .*$", text, re.MULTILINE)
+    end = row.split("0.01s")[1]
+    damaged = f"{change}125m  0.01s{end}" if change.startswith("x") else change
+    assert "the columns of the header" in fabtests.read(text.replace(row, damaged)).reason
 
 
 # ---- among the lines of a job's log ----
