@@ -275,8 +275,8 @@ def _json_matrix(case: _Testcase) -> Matrix:
         raise ParseError(0, f"the matrix of {quote(case.name)}", "rows of one length, and its unit")
     part = f"{title['part'] or ''}{title['number'] or ''}"
     rows = case.bandwidth_matrix
-    if part.lower() == "total" and len(rows) % 3 == 0:
-        rows = rows[len(rows) // 3 * 2 :]
+    if part.lower() == "total" and len(rows) == 3 * len(rows[0]):
+        rows = rows[2 * len(rows[0]) :]
     cells: list[list[float | None]] = []
     for row in rows:
         if not all(word == "N/A" or re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", word) for word in row):

@@ -207,10 +207,7 @@ BY_HAND = ByHand(
     _read_by_hand,
     example=("tests=tcp_bw,tcp_lat",),
     marks=Marks(
-        (
-            Mark("_bw:", _NAME.pattern + r"\s*(?:$|\n)"),
-            Mark("_lat:", _NAME.pattern + r"\s*(?:$|\n)"),
-        ),
+        tuple(Mark(f"_{kind}:", rf"{_NAME.pattern}\s*(?:$|\n)") for kind in _RESULT),
         joins=_joins,
     ),
 )

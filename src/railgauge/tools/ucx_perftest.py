@@ -124,6 +124,8 @@ _CSV = re.compile(
 )
 _FIELD = re.compile(r"\| (API|Test|Data layout|Send memory|Recv memory|Message size): +(.*?) +\|")
 _BATCH = re.compile(r"\+(?P<name>[^-+|\s][^+|]*?)-+(?:\+-+)*\+|\+(?P<all>[^-+|\s][^+|]*)\+")
+#: print_test_name of perftest_run.c has 200 characters for it.
+_LONGEST = 200
 _COUNT, _TIME, _RATE = r"[0-9][0-9,]*", r"[0-9]+\.[0-9]{3}", r"[0-9]+\.[0-9]{2}"
 #: iterations, percentile, average and overall time, both of the bandwidth, both of the messages
 _ONE_THREAD = (_COUNT, _TIME, _TIME, _TIME, _RATE, _RATE, _COUNT, _COUNT)
@@ -159,7 +161,7 @@ def parse(text: str) -> Output:
         elif table and names is not None:
             if line.count(",") >= len(_THREADS) - 1:
                 rows += _csv_row(number, line, names)
-        elif found := _BATCH.fullmatch(line):
+        elif len(line) < _LONGEST and (found := _BATCH.fullmatch(line)):
             batch, batched = found["name"] or found["all"], True
         elif table and line[:1] not in ("+", "|", ""):
             rows += _table_row(number, line, batch, final_only)

@@ -42,6 +42,12 @@ def test_tools_that_people_run_by_hand_have_a_command() -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+def test_the_document_of_the_formats_has_a_line_for_it(tool: str) -> None:
+    document = (paths.HOME / "docs" / "tools.md").read_text(encoding="utf-8")
+    assert f"\n| `{tool}` | " in document
+
+
+@pytest.mark.parametrize("tool", TOOLS)
 def test_help_names_what_can_be_expected(tool: str) -> None:
     shown = " ".join(typed(tool, "--help").output.split())
     assert ", ".join(table.by_hand()[tool].conditions) in shown
