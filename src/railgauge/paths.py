@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 HOME = Path(__file__).resolve().parents[2]
 CHECKS = HOME / "reframe"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from railgauge import textfile
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 #: The most bytes of a file, of all that an archive holds, and of its members.
 LARGEST_FILE = 256 * 2**20

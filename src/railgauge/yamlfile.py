@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import pydantic
 import yaml
 
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 
 Model = TypeVar("Model", bound=pydantic.BaseModel)
 

@@ -14,7 +14,7 @@ from railgauge.campaign import variables
 from railgauge.campaign.folder import Gate
 from railgauge.cli import running
 from railgauge.cli.output import json_option
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.systems import rehearsal
 from railgauge.systems.schema import Schedule
 

@@ -10,7 +10,7 @@ import click
 
 from railgauge.cli import running
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
 
 @click.command()
@@ -26,7 +26,7 @@ def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.report import text
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     decided = decide(campaigns.load(campaign))
     if as_json:
@@ -48,7 +48,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.report import text, transfers
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     decided = decide(campaigns.load(campaign))
     if not transfers.compare(decided.cases):
@@ -79,7 +79,7 @@ def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.report import balance, text
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     decided = [decide(campaigns.load(name)) for name in campaign or ("latest",)]
     compared = balance.compare(decided)

@@ -13,13 +13,13 @@ import click
 from railgauge import systems
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from railgauge.campaign.folder import Campaign
-    from railgauge.verdict.drift import Drift
+    from railgauge.verdict.comparison.inventory_drift import Drift
 
 _ACCEPTED = "accepted"
 
@@ -80,7 +80,7 @@ def _compare(
     as_json: bool,
 ) -> NoReturn:
     from railgauge.report import comparison, text
-    from railgauge.verdict import before_after
+    from railgauge.verdict.comparison import before_after
 
     files = [[name for name in side.split(",") if _is_file(name)] for side in (before, after)]
     drift: list[Drift] = []
@@ -151,8 +151,8 @@ def _require_each_once(names: Sequence[str]) -> None:
 def _of_files(names: Sequence[str], better: str | None, margin: float | None) -> pl.DataFrame:
     import polars as pl
 
-    from railgauge.verdict import before_after
-    from railgauge.verdict.link_changes import MARGIN
+    from railgauge.verdict.comparison import before_after
+    from railgauge.verdict.comparison.link_changes import MARGIN
 
     margin = MARGIN if margin is None else margin
     sides = [before_after.of_csv(Path(name), better, margin) for name in names]
@@ -165,9 +165,9 @@ def _of_files(names: Sequence[str], better: str | None, margin: float | None) ->
 
 
 def _of_campaigns(side: Sequence[Campaign], margin: float | None) -> pl.DataFrame:
-    from railgauge.verdict import before_after, table
+    from railgauge.verdict.comparison import before_after, measurement_table
 
-    tables = [table.read(one, before_after.TABLE_COLUMNS) for one in side]
+    tables = [measurement_table.read(one, before_after.TABLE_COLUMNS) for one in side]
     if margin is not None:
         return before_after.of_tables(tables, {}, margin)
     return before_after.of_tables(tables, systems.least_changes(side[0].system))
@@ -211,7 +211,7 @@ def _campaigns(before: str, after: str) -> list[list[Campaign]]:
 def _drift(campaigns: Sequence[Sequence[Campaign]]) -> list[Drift]:
     """Between the last inventories of each side."""
     from railgauge.campaign.inventories import in_campaign
-    from railgauge.verdict.drift import drift
+    from railgauge.verdict.comparison.inventory_drift import drift
 
     before, after = (
         {node: taken for one in side for node, taken in in_campaign(one).items()}

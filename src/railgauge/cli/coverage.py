@@ -11,7 +11,7 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import catalogue
 
 

@@ -17,7 +17,7 @@ from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.cli.words import Words
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -218,8 +218,8 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     chosen = enter(system)
     from railgauge.cluster import inventories, rights, store
     from railgauge.node import gate as node_gate
-    from railgauge.node.calls import node_name
     from railgauge.node.inventory import take
+    from railgauge.node.system.tool_call import node_name
     from railgauge.slurm import nodes as slurm_nodes
 
     wanted = expand(chosen, nodes)

@@ -13,7 +13,7 @@ import click
 
 from railgauge import textfile
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.locating import Evidence, Located, Routes
@@ -145,11 +145,11 @@ def _text(path: Path) -> str:
 
 
 def _of_table(path: Path) -> Evidence:
-    from railgauge.verdict.location import table
+    from railgauge.verdict.location import from_csv
 
     try:
-        return table.read(_text(path))
-    except table.TableError as error:
+        return from_csv.read(_text(path))
+    except from_csv.TableError as error:
         raise InputError(f"{path}: {error}", next_step=f"mend it; the columns: {_HELP}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
@@ -162,7 +162,7 @@ _HELP = "railgauge locate --help"
 
 def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
     from railgauge.locating import Missing
-    from railgauge.verdict.location import logs
+    from railgauge.verdict.location import from_nccl_outputs
 
     texts, unread = {}, []
     utf16: RailgaugeError | None = None
@@ -180,8 +180,8 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
                 utf16 = utf16 or error
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}", next_step=_HELP) from None
-    runs = logs.runs_in(texts)
-    evidence = logs.read(runs)
+    runs = from_nccl_outputs.runs_in(texts)
+    evidence = from_nccl_outputs.read(runs)
     evidence.missing += unread
     if not evidence.results and utf16 is not None:
         raise InputError(utf16.message, next_step=utf16.next_step)
@@ -191,21 +191,21 @@ def _of_logs(folder: Path) -> tuple[Evidence, list[str]]:
             "campaign's campaign.json",
             next_step=f"ls {shlex.quote(str(folder))}; {_HELP}",
         )
-    return evidence, logs.silent(runs, [missing.place for missing in unread])
+    return evidence, from_nccl_outputs.silent(runs, [missing.place for missing in unread])
 
 
 def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -> Located:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
-    from railgauge.verdict import ports
-    from railgauge.verdict.compare import read
-    from railgauge.verdict.locate import locate
-    from railgauge.verdict.location.campaign import read_leaves
+    from railgauge.verdict.campaign.cases import read
+    from railgauge.verdict.location import switch_ports
+    from railgauge.verdict.location.from_campaign import read_leaves
+    from railgauge.verdict.location.locate import locate
 
     try:
         campaign = campaigns.load(name)
         located = locate(read(campaign), read_leaves(campaign), uplinks, routes)
-        named = ports.shown(campaign, located.suspects)
+        named = switch_ports.shown(campaign, located.suspects)
         return dataclasses.replace(located, suspects=tuple(named))
     except BrokenRecordError as error:
         raise InputError(str(error)) from None
@@ -216,26 +216,26 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
 
 
 def _uplinks(path: Path) -> dict[str, int]:
-    from railgauge.verdict.location import table
+    from railgauge.verdict.location import from_csv
 
     try:
-        return table.read_uplinks(_text(path))
-    except (table.TableError, OSError, UnicodeDecodeError) as error:
+        return from_csv.read_uplinks(_text(path))
+    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
 
 
 def _routes(path: Path) -> Routes:
-    from railgauge.verdict.location import table
+    from railgauge.verdict.location import from_csv
 
     try:
-        return table.read_routes(_text(path))
-    except (table.TableError, OSError, UnicodeDecodeError) as error:
+        return from_csv.read_routes(_text(path))
+    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,destination,spine") from None
 
 
 def _write(located: Located, folder: Path) -> None:
     """Each whole or not at all; `srun --exclude=$(paste -sd, failing_nodes.txt)` takes them."""
-    from railgauge.atomic import write_text
+    from railgauge.common.atomic import write_text
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,13 +16,13 @@ from railgauge.acceptance import session
 from railgauge.campaign import variables
 from railgauge.campaign.folder import Gate
 from railgauge.cli.output import print_json
-from railgauge.errors import EXIT_ACCEPT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, RailgaugeError
 from railgauge.hooks import Say
 from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
     from railgauge.model.record import Listed
-    from railgauge.verdict.answer import Verdict
+    from railgauge.verdict.decision.verdict import Verdict
 
 
 provisional = click.option(

@@ -11,11 +11,11 @@ import click
 
 from railgauge import hostlist
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.campaign.folder import Campaign
-    from railgauge.verdict.compare import Case
+    from railgauge.verdict.campaign.cases import Case
 
 #: An unknown place is answered with so many of the known ones.
 _NEAREST = 6
@@ -37,7 +37,7 @@ def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     from railgauge.model.record import BrokenRecordError
     from railgauge.report import place as report
     from railgauge.report.outputs import Outputs
-    from railgauge.verdict.compare import read
+    from railgauge.verdict.campaign.cases import read
 
     loaded = campaigns.load(campaign)
     try:

@@ -14,7 +14,7 @@ import click
 from railgauge import systems
 from railgauge.acceptance import request, session
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
 from railgauge.model.record import Listed
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting

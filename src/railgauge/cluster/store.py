@@ -26,9 +26,9 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from railgauge import paths
-from railgauge.atomic import write_json
 from railgauge.cluster import check_names
-from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.common.atomic import write_json
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem
 from railgauge.model import inventory
 from railgauge.node import gate as node_gate
 from railgauge.node.inventory.compare import by_value

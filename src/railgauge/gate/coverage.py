@@ -16,10 +16,10 @@ from typing import Any, Literal
 import pydantic
 
 from railgauge import systems
-from railgauge.atomic import write_text
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
 from railgauge.cluster import store
+from railgauge.common.atomic import write_text
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Standing, StandingOutcome
 from railgauge.slurm.nodes import SlurmNode

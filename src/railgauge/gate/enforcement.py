@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from railgauge.cluster import store
 from railgauge.cluster.store import GateRules, Teeth
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.verdict import node_status
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision import node_status
+from railgauge.verdict.decision.verdict import Verdict
 
 #: A link that went and came back is over, and no retest with others shows it: the first one holds
 #: nobody.

@@ -12,7 +12,7 @@ from railgauge import hostlist
 from railgauge.acceptance import request
 from railgauge.cluster import store
 from railgauge.cluster.store import Accepted
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.gate import journal, partners, run
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.cluster import store
-from railgauge.errors import EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, testing, update
 from railgauge.gate.journal import Lost, Roll, Run
 from railgauge.hooks import Say

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from railgauge import hostlist, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, testing
 from railgauge.gate.journal import Lost, Run
 from railgauge.hooks import Say

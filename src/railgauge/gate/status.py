@@ -8,7 +8,7 @@ from typing import Any
 
 from railgauge import hostlist
 from railgauge.cluster import store
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.gate import journal, orphaned_reservations, update
 from railgauge.slurm import nodes as slurm_nodes
 

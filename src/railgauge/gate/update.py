@@ -25,7 +25,7 @@ from typing import Literal
 
 from railgauge import hostlist, processes
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.gate.installer import BEGIN, MARK, not_begun
 from railgauge.gate.journal import Roll, Update
 from railgauge.hooks import Say

@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from railgauge.common.names import natural
 from railgauge.locating import peers as healthy
 from railgauge.locating.peers import GOOD, LEAST_LOSS, LEAST_PEERS, LOW, Peers
 from railgauge.locating.results import End, Missing, Result
 from railgauge.locating.routes import Routes
-from railgauge.names import natural
 
 #: A low result has the level of its loss: 1 from 3 % on, 2 from 6 % on, ..., 5 from 50 % on, and 6
 #: where the run failed. How often healthy pairs are low is counted level by level.

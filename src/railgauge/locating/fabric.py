@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from railgauge.common.names import natural
 from railgauge.locating import chance, uplinks
 from railgauge.locating.chance import Count
 from railgauge.locating.parts import Part, Path, Paths
 from railgauge.locating.results import End
 from railgauge.locating.suspects import Measure
 from railgauge.locating.weigh import Found, how_many, of_groups
-from railgauge.names import natural
 
 #: A leaf is low at so many of its nodes, and with so many others, at least.
 _LEAST_NODES, _LEAST_FAR = 3, 2

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from railgauge.common.names import natural
 from railgauge.locating import chance, fabric, load
 from railgauge.locating.chance import FALSE_ACCUSATION, Count
 from railgauge.locating.evidence import Evidence
@@ -37,7 +38,6 @@ from railgauge.locating.suspects import (
     Witness,
 )
 from railgauge.locating.weigh import Found, how_many, of_groups
-from railgauge.names import natural
 
 #: The most results that are named as evidence, of either kind.
 _MOST_NAMED = 8

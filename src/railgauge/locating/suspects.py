@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
+from railgauge.common.names import natural
 from railgauge.locating.results import End, Missing
-from railgauge.names import natural
 
 #: How likely a fault that is there a fifth of the time shows in one run.
 SHARE_OF_TIME = 0.2

@@ -17,10 +17,10 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import accept, request, session
 from railgauge.campaign import variables
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign
-from railgauge.checks.topology import leaves_of
+from railgauge.checks.framework.topology import leaves_of
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.gate import coverage, enforcement, partners
 from railgauge.gate import journal as gate_journal
 from railgauge.gate.coverage import NodeSummary
@@ -40,8 +40,8 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.node_status import standings
+from railgauge.verdict.decision.node_status import standings
+from railgauge.verdict.decision.verdict import Verdict
 
 #: How long a session that is to end may go on, to read what its job measured. Nobody waits for it.
 _READ_S = 12.0

@@ -17,9 +17,9 @@ from railgauge.model.references import Bounded
 from railgauge.model.sizes import format_size
 from railgauge.report import transfers
 from railgauge.tools import nccl_tests
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case
-from railgauge.verdict.outliers import condition
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.outliers import condition
+from railgauge.verdict.decision.verdict import Verdict
 
 _STYLES = {
     "ok": "green",

@@ -17,13 +17,14 @@ from railgauge.locating import Suspect
 from railgauge.model.references import Reference
 from railgauge.report import located, transfers
 from railgauge.report.numbers import bounds, by_condition, by_place, collect, new_table, number
-from railgauge.verdict import provenance
-from railgauge.verdict.answer import Finding, Verdict, places_of
-from railgauge.verdict.compare import Case
-from railgauge.verdict.ratios import RatioRow
+from railgauge.verdict.campaign import tool_builds
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Finding, places_of
+from railgauge.verdict.campaign.ratios import RatioRow
+from railgauge.verdict.decision.verdict import Verdict
 
 if TYPE_CHECKING:
-    from railgauge.verdict.power import Condition
+    from railgauge.verdict.comparison.power import Condition
 
 _STYLES = {
     "accept": "bold green",
@@ -132,7 +133,7 @@ def _print_tools(console: Console, verdict: Verdict) -> None:
     for build in verdict.tools:
         # Of Railgauge's own programs it is the interpreter's.
         if build.package and not build.program.startswith("python3"):
-            key = build.tool, provenance.describe(build)
+            key = build.tool, tool_builds.describe(build)
             lines.setdefault(key, set()).update(build.nodes)
     several = [tool for tool, _ in lines]
     for (tool, described), nodes in lines.items():

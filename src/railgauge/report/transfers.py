@@ -22,9 +22,9 @@ from railgauge.model.sizes import format_size
 from railgauge.tools import iperf3
 from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
 from railgauge.tools.wdt import TOOL as WDT
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case
-from railgauge.verdict.ratios import RatioRow
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.ratios import RatioRow
+from railgauge.verdict.decision.verdict import Verdict
 
 #: In the order of the rows.
 _TOOLS = (iperf3.TOOL, WDT, *PROGRAMS)

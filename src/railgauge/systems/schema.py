@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from railgauge import hostlist
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model.measurement import CONGESTION_CONTROL
 from railgauge.model.shares import LeastShare
 from railgauge.slurm import client

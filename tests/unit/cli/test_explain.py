@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import catalogue
 
 

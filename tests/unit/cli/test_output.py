@@ -111,7 +111,9 @@ def test_an_output_that_is_too_large_to_read_is_listed(
     monkeypatch.setattr(locate, "_LARGEST_LOG", 2**20)
     (tmp_path / "trace.log").write_bytes(b"x" * (2**20 + 1))
     (tmp_path / "small.log").write_text("nothing")
-    monkeypatch.setattr("railgauge.verdict.location.logs.read", lambda texts: _evidence(texts))
+    monkeypatch.setattr(
+        "railgauge.verdict.location.from_nccl_outputs.read", lambda texts: _evidence(texts)
+    )
     answer = CliRunner().invoke(cli, ["locate", str(tmp_path)])
     assert "trace.log" in answer.output and "1 MiB, expected at most 1" in answer.output
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from railgauge import paths
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 DATA = paths.HOME / "tests" / "data"
 GOOD = DATA / "perftest" / "write-client.txt"

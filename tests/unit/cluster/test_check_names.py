@@ -11,7 +11,7 @@ import pytest
 from railgauge import paths
 from railgauge.cluster import check_names
 from railgauge.cluster.store import GateRules
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.yamlfile import load_model
 
 OWN = """\

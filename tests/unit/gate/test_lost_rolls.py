@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.installer import MARK
 from railgauge.gate.journal import Roll

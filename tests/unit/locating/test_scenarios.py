@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.checks.pairing import cover
+from railgauge.checks.framework.pairing import cover
 from railgauge.locating import End, Evidence, Located, Result, locate, plan
 from railgauge.locating.uplinks import not_by_chance
 from tests.unit.locating.campaigns import Fabric, Noise, heavy, located, normal, told

@@ -21,7 +21,7 @@ from railgauge.campaign.folder import ENOUGH, STANDING
 from railgauge.cli import cli
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules, PatrolRules
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.gate.journal import Phase, Roll
 from railgauge.model import record
 from railgauge.model.failure import TAKEN, Failure
@@ -33,7 +33,7 @@ from railgauge.patrol.choose import Candidate
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
-from railgauge.verdict.answer import Finding
+from railgauge.verdict.campaign.finding import Finding
 from tests.unit.gate.cluster import Slurm
 from tests.unit.report.feeds.test_schemas import require
 

@@ -37,9 +37,9 @@ EXCEPTIONS = {
     "report/transfers.py": "compares the transfer tools, in their order, on one page",
     "stack/manifest.py": "a site chooses its iperf2 in a list of its own in spack.yaml",
     "cli/locate.py": "says that it takes a folder of nccl-tests' outputs",
-    "verdict/location/logs.py": "reads a folder of nccl-tests' outputs that somebody else made",
-    "node/transfer.py": "is the part of the transfer tools that runs on nodes",
-    "node/wdt_url.py": "is the part of WDT that runs on nodes",
+    "verdict/location/from_nccl_outputs.py": "reads outputs of nccl-tests",
+    "node/runners/file_transfer.py": "is the part of the transfer tools that runs on nodes",
+    "node/runners/wdt_url.py": "is the part of WDT that runs on nodes",
 }
 
 
@@ -112,8 +112,8 @@ BY_HAND = ByHand(("its output",), "", {"streams": integer}, Options, read, ("str
 
 CHECK = """\
 from reframe.core.builtins import parameter
-from railgauge.checks.base import simple_test
-from railgauge.checks.pair import PairCheck, RingPairs
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.client_server import PairCheck, RingPairs
 from railgauge.tools import netperf
 
 @simple_test

@@ -15,9 +15,10 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.report import text
-from railgauge.verdict.answer import Finding, Verdict
-from railgauge.verdict.compare import Case
-from railgauge.verdict.outliers import outliers
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Finding
+from railgauge.verdict.campaign.outliers import outliers
+from railgauge.verdict.decision.verdict import Verdict
 
 FLOOR = Reference(
     value=5.0,

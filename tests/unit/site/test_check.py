@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from railgauge import hostlist, paths, systems
 from railgauge.cli.system import system as commands
 from railgauge.cluster import check_names
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.model import references
 from railgauge.site import check, host_pattern, mapping, new
 from railgauge.site.check import checks
@@ -561,9 +561,9 @@ def test_the_first_parameter_of_a_check_has_its_cases_for_values() -> None:
 CHECKS_OF_A_SITE = """\
 import reframe as rfm
 from reframe.core.builtins import parameter
-from railgauge.checks.base import simple_test
-from railgauge.checks.pair import PairCheck, RingPairs
-from railgauge.checks.rdma import RailLinks
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.rdma.rail import RailLinks
 
 class Base(PairCheck):
     cases = RailLinks("all")

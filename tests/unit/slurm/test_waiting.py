@@ -10,8 +10,8 @@ import pytest
 from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge.campaign import variables
-from railgauge.checks import guard, queue
-from railgauge.errors import EnvironmentProblem
+from railgauge.checks.framework import reframe_guard, slurm_queue
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE
 from railgauge.slurm import client, waiting
 from railgauge.slurm import nodes as slurm_nodes
@@ -213,7 +213,7 @@ def job(number: int = 7, waited_s: float = 0.0, state: str = "PENDING") -> Any:
     )
 
 
-class Session(queue.Queue):
+class Session(slurm_queue.Queue):
     def __init__(self) -> None:
         self.said: list[str] = []
         self.cancelled: list[Any] = []
@@ -395,7 +395,7 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
     controller.flags["n2"] = state
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
     controller.reason = reason
-    monkeypatch.setattr(queue, "session", session)
+    monkeypatch.setattr(slurm_queue, "session", session)
     waiter = session.submitted_on(job(7), "n1", "n2")
     ended: list[str] = []
 
@@ -406,9 +406,9 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
                 ended.append(number)
 
     if asks:
-        guard.blocked_only(original)(None, [waiter])
+        reframe_guard.blocked_only(original)(None, [waiter])
     else:
-        guard.blocked_only(original)(None, [waiter], {"7": [reason]})
+        reframe_guard.blocked_only(original)(None, [waiter], {"7": [reason]})
     assert ended == cancelled
 
 
@@ -446,7 +446,7 @@ class Hosts:
         self.sweep = job(state="RUNNING")
         self.sweep.options = ["--no-kill"]
         monkeypatch.setattr(client, "output", self.ask)
-        monkeypatch.setattr(queue.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(slurm_queue.time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(slurm_nodes.time, "sleep", self.pass_time)
 
     def ask(self, *words: str) -> str:
@@ -667,12 +667,12 @@ def test_a_job_that_cannot_go_on_without_a_node_is_given_up(
 def test_a_job_of_this_session_in_another_partition_is_not_somebody_elses(
     controller: Controller, session: Session, waiter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "session", session)
+    monkeypatch.setattr(slurm_queue, "session", session)
 
     def sbatch(_: object, job: Any) -> None:
         job.jobid = "77"
 
-    guard.noting_own_jobs(sbatch)(None, job(8))
+    reframe_guard.noting_own_jobs(sbatch)(None, job(8))
     session.look_at(session, [waiter])
     assert (orders(controller), session.cancelled) == ([], [])
     assert session.takes_no_job(["n3"]) == {}
@@ -684,8 +684,8 @@ def test_a_job_of_this_session_in_another_partition_is_not_somebody_elses(
 def seconds_later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let both clocks of the queue go on."""
     wall_s, own_s = time.time() + seconds, time.monotonic() + seconds
-    monkeypatch.setattr(queue.time, "time", lambda: wall_s)
-    monkeypatch.setattr(queue.time, "monotonic", lambda: own_s)
+    monkeypatch.setattr(slurm_queue.time, "time", lambda: wall_s)
+    monkeypatch.setattr(slurm_queue.time, "monotonic", lambda: own_s)
 
 
 @pytest.fixture
@@ -847,7 +847,7 @@ def test_a_job_that_slurm_does_not_shrink_waits_on(
     def refused(*_: object) -> None:
         raise EnvironmentProblem("Access/permission denied")
 
-    monkeypatch.setattr(queue.slurm_jobs, "shrink", refused)
+    monkeypatch.setattr(slurm_queue.slurm_jobs, "shrink", refused)
     assert not session.goes_on(of_four)
     assert orders(controller) == [SHRUNK[0], SHRUNK[2]]
     assert session.left_out(of_four.name) == {}
@@ -869,10 +869,10 @@ def test_a_job_that_needs_the_node_is_not_held(
 def test_what_goes_on_without_a_node_is_not_blocked(
     controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "session", session)
+    monkeypatch.setattr(slurm_queue, "session", session)
     controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
     blocked: list[str] = []
-    guard.blocked_only(lambda _self, _jobs, reasons: blocked.extend(reasons))(
+    reframe_guard.blocked_only(lambda _self, _jobs, reasons: blocked.extend(reasons))(
         None, [of_four], {of_four.jobid: ["ReqNodeNotAvail, UnavailableNodes:n4"]}
     )
     assert (orders(controller), blocked) == (SHRUNK, [])

@@ -14,11 +14,11 @@ from ruamel.yaml import YAML
 
 import reframe
 from railgauge import hostlist, paths, systems
+from railgauge.common.names import natural
 from railgauge.model import limits, references
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry, Reference, References
-from railgauge.names import natural
 from railgauge.node.inventory import nvidia
 from railgauge.systems import NicScale, Partition, Rdma, expected, nccl, reframe_settings
 from railgauge.systems.nccl import Nccl, Scale, Transport

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from railgauge import hostlist, lab, paths, systems
 from railgauge.cli import cli
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.lab import spec
 from railgauge.model import references
 from railgauge.systems import reframe_settings

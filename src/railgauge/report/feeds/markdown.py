@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from railgauge.report import located, numbers
 from railgauge.report.page.content import folded, sentence
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict, places_of
+from railgauge.verdict.campaign.finding import places_of
+from railgauge.verdict.decision.verdict import Verdict
 
 #: In the campaign's folder.
 FILE = "summary.md"

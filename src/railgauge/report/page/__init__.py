@@ -30,7 +30,8 @@ from railgauge.report import located, numbers
 from railgauge.report.page import before as before_after
 from railgauge.report.page import content, series
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict, places_of
+from railgauge.verdict.campaign.finding import places_of
+from railgauge.verdict.decision.verdict import Verdict
 
 #: In the campaign's folder.
 FILE = "report.html"
