@@ -194,7 +194,7 @@ class _Rows:
             raise ParseError(number, quote(line), "a row of numbers with two decimals")
 
     def matrix(self, number: int, total: Shown | None) -> Matrix:
-        """It, of which the sum is `total`."""
+        """The matrix; ParseError where its sum is not `total`."""
         if not self.rows:
             raise ParseError(number, f"no row of {self.test}", "its matrix")
         cells = [[None if w == "N/A" else float(w) for w in row] for row in self.rows]

@@ -209,9 +209,16 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
     if options and (output.duration_s or 0) < _SHORT * options.duration_s:
         ran = f"it ran for {output.duration_s} s"
         complaints.append(f"{ran}, {options.duration_s} s were asked for")
+    # Under load the client sends at a rate of its own, and not all messages are answered.
+    kind = "throughput" if not output.times_us else "ping-pong"
+    if output.received is not None and output.sent is not None:
+        kind = "under-load" if output.received < output.sent else kind
+    notes: tuple[str, ...] = ()
     if output.dropped or output.duplicated:
         lost = f"{output.dropped} messages dropped and {output.duplicated} duplicated"
-        complaints.append(f"{lost}: the times are those of the others")
+        notes = (f"{lost}: the times are those of the others",)
+        if kind != "under-load":
+            complaints += notes
     metrics = {_METRICS[name]: us for name, us in output.times_us.items() if name in _METRICS}
     if output.bandwidth_mib_s is not None:
         metrics["bandwidth"] = output.bandwidth_mib_s * _MIB * 8e-9
@@ -219,10 +226,6 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
         metrics["message_rate"] = output.messages_s * 1e-6
     if not metrics or not all(metrics.values()):
         complaints.append("a time or a rate of 0, expected above 0")
-    # Under load the client sends at a rate of its own, and not all messages are answered.
-    kind = "throughput" if not output.times_us else "ping-pong"
-    if output.received is not None and output.sent is not None:
-        kind = "under-load" if output.received < output.sent else kind
     # It counts what the client sent, and not what arrived.
     operation = f"{output.transport} sent" if kind == "throughput" else kind
     measurements = tuple(
@@ -237,7 +240,7 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
         )
         for metric, value in metrics.items()
     )
-    return Conclusion(f"{kind} to its end", measurements, seen, tuple(complaints))
+    return Conclusion(f"{kind} to its end", measurements, seen, tuple(complaints), notes)
 
 
 # ---- by hand -------------------------------------------------------------------------------

@@ -192,6 +192,25 @@ def test_the_servers_output_of_ucx_adds_the_test_and_the_size(
     assert values(reading)[tuple(key)] == pytest.approx(value)  # type: ignore[index]
 
 
+def test_messages_lost_under_load_are_a_note() -> None:
+    text = FILES["sockperf/under-load-client.txt"][1]
+    reading = sockperf.read(text.replace("dropped messages = 0", "dropped messages = 3"))
+    assert reading.ok
+    assert "3 messages dropped" in reading.notes[0]
+
+
+def test_the_header_of_ucx_before_1_12_is_read() -> None:
+    text = FILES["ucx_perftest/tag_lat-client.txt"][1].replace("| 50.0%ile |", "|  typical |")
+    reading = ucx_perftest.read(text)
+    assert values(reading)["latency", "lat", None] == 6.652
+
+
+def test_thousands_of_ucx_are_numbers() -> None:
+    text = FILES["ucx_perftest/tag_lat-client.txt"][1]
+    text = text.replace("                  3000 ", "                 3,000 ")
+    assert ucx_perftest.parse(text).rows[0].iterations == 3000
+
+
 def test_two_clients_of_ucx_are_no_run() -> None:
     text = FILES["ucx_perftest/tag_lat-client.txt"][1]
     assert "two outputs of one side" in ucx_perftest.BY_HAND.read([text, text], (), None).reason
@@ -254,7 +273,7 @@ def test_a_text_that_contradicts_itself_is_no_result(
         ("all_reduce_bench/scan.txt", "Traceback (most recent call last):"),
     ],
 )
-def test_an_error_beside_a_result_refuses_it(name: str, error: str) -> None:
+def test_an_error_below_a_result_refuses_it(name: str, error: str) -> None:
     module, text = FILES[name]
     assert "no error message" in judged(module, f"{text}{error}\n").reason
     assert "no error message" in judged(module, f"{text}STDERR: {error}\n").reason

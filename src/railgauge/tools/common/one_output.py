@@ -1,4 +1,4 @@
-"""What the readers of tools share whose run prints one output: its lines, and the judgement."""
+"""Shared by the readers of tools that print one output a run: its lines, and the judgement."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def judge(
 
 
 def calls_of(tool: str, codes: Sequence[int]) -> list[Call]:
-    """Calls of known exit codes; nobody says how long they took, which contradicts nothing."""
+    """Calls of known exit codes; how long they took is not known."""
     return [Call(tool, "all", 0, "here", code, math.inf) for code in codes]
 
 
