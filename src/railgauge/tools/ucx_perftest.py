@@ -1,9 +1,9 @@
 """ucx_perftest of UCX: point-to-point tests between two processes, by the client's table.
 
 The server prints which test it is and the message size, the client the numbers: only with
-loopback (-l) one process prints both. Versions 1.13 to 1.20 are read: 1.13 has no window size, and
-those before 1.12 have `typical` in the place of the percentile. What UCX calls MB/s are 2^20 bytes
-a second (print_progress of src/tools/perf).
+loopback (-l) one process prints both. Of versions 1.13 and 1.18 outputs were recorded; those before
+1.12 have `typical` in the place of the percentile. What UCX calls MB/s are 2^20 bytes a second
+(print_progress of src/tools/perf).
 """
 
 from __future__ import annotations
@@ -119,9 +119,11 @@ _STAGE = re.compile(
     r"(?:(?P<rank>[0-9]+\.[0-9])%ile|typical) \| average \|.*\|"
 )
 _CSV = re.compile(
-    r"(?P<files>(?:[^,\s]+,)*)iterations,(?:(?P<rank>[0-9]+\.[0-9])_percentile_lat|typical_lat),avg_lat,"
-    r"overall_lat,avg_bw,overall_bw,avg_mr,overall_mr"
+    r"(?P<files>(?:[^,\s]+,)*)iterations,(?:(?P<rank>[0-9]+\.[0-9])_percentile_lat|typical_lat),"
+    r"avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr"
 )
+#: What may be the numbers of a row of csv, or the beginning of them.
+_CSV_LIKE = re.compile(r"\s*(?:\[thread [0-9]+\])?\s*[0-9.]+,[0-9.]+,")
 _FIELD = re.compile(r"\| (API|Test|Data layout|Send memory|Recv memory|Message size): +(.*?) +\|")
 _BATCH = re.compile(r"\+(?P<name>[^-+|\s][^+|]*?)-+(?:\+-+)*\+|\+(?P<all>[^-+|\s][^+|]*)\+")
 #: print_test_name of perftest_run.c has 200 characters for it.
@@ -159,7 +161,7 @@ def parse(text: str) -> Output:
             final_only = "Test" in line
             percentile = float(found["rank"] or 50)
         elif table and names is not None:
-            if line.count(",") >= len(_THREADS) - 1:
+            if _CSV_LIKE.match(",".join(line.split(",")[names:])):
                 rows += _csv_row(number, line, names)
         elif len(line) < _LONGEST and (found := _BATCH.fullmatch(line)):
             batch, batched = found["name"] or found["all"], True

@@ -205,6 +205,12 @@ def test_the_header_of_ucx_before_1_12_is_read() -> None:
     assert values(reading)["latency", "lat", None] == 6.652
 
 
+def test_a_damaged_row_of_csv_is_not_passed_over() -> None:
+    text = FILES["ucx_perftest/batch-csv-client.txt"][1]
+    reading = ucx_perftest.read(text + "second, 500,5.052,687.124\n")
+    assert "the columns of the header" in reading.reason
+
+
 def test_thousands_of_ucx_are_numbers() -> None:
     text = FILES["ucx_perftest/tag_lat-client.txt"][1]
     text = text.replace("                  3000 ", "                 3,000 ")
@@ -279,10 +285,16 @@ def test_an_error_below_a_result_refuses_it(name: str, error: str) -> None:
     assert "no error message" in judged(module, f"{text}STDERR: {error}\n").reason
 
 
-@pytest.mark.parametrize("name", ["fabtests/rdm-bw.txt", "fabtests/rdm-tagged-bw-machine.txt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fabtests/rdm-bw.txt", "fabtests/rdm-tagged-bw-machine.txt"),
+        *("ucx_perftest/tag_bw-csv-client.txt", "ucx_perftest/batch-csv-client.txt"),
+    ],
+)
 def test_lines_of_a_log_below_a_table_are_no_rows(name: str) -> None:
     module, text = FILES[name]
-    lines = "2026-11-23 10:00:00 epilog\n10:00:01 up 3 days\n7 nodes were used\n"
+    lines = "2026-11-23 10:00:00 epilog\n10:00:01 up 3 days\n7 nodes were used\na, b, c, d, e\n"
     assert values(judged(module, text + lines)) == alone(name)
 
 
