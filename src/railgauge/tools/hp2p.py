@@ -1,7 +1,7 @@
 """hp2p of CEA: the pairs of all ranks of an MPI job at once, by the summary that it prints.
 
 Every rank sends to and receives from its partner at the same time; a bandwidth is that of one way.
-What hp2p calls MB/s are 2^20 bytes a second (hp2p_result_display of src/hp2p_result.c of 4.1).
+What hp2p calls MB/s are 2^20 bytes a second (hp2p_result_display of src/hp2p_result.c of 4.0).
 """
 
 from __future__ import annotations
