@@ -29,7 +29,10 @@ def modules() -> Iterator[ModuleType]:
 @functools.cache
 def programs() -> Mapping[str, tuple[str, ...]]:
     """Spack package -> the programs that it brings; none of a library."""
-    return {name: brought for m in modules() for name, brought in m.PACKAGES.items()}
+    brought: dict[str, tuple[str, ...]] = {}
+    for module in modules():
+        brought |= getattr(module, "PACKAGES", {})
+    return brought
 
 
 def by_hand() -> Mapping[str, ByHand]:

@@ -390,7 +390,7 @@ def test_a_rehearsal_stays_one_wherever_its_mark_is() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("# OSU MPI Multiple Bandwidth / Message Rate Test v7.5\n# [ pairs: 1 ]\n", "osu_latency"),
+        ("# OSU MPI_Accumulate latency Test v7.5\n# Window creation: MPI_Win_create\n", "of OSU"),
     ],
 )
 def test_a_format_that_no_reader_knows_is_named(text: str, why: str) -> None:
