@@ -29,8 +29,8 @@ _FAILED_ALIKE, _OF_ROUND = 0.9, 4
 #: Up to so many results are put in order: of more, sums may differ in their last digits.
 _ORDERED = 20_000
 
-#: Results that are judged together: condition, whether they cross leaves, same rail, quiet.
-_Class = tuple[Hashable, bool | None, bool, bool]
+#: Results that are judged together: condition, group, same rail, quiet.
+_Class = tuple[Hashable, str, bool, bool]
 
 
 class Evidence:
@@ -50,7 +50,7 @@ class Evidence:
         directed: bool = False,
         routes: Routes | None = None,
     ) -> None:
-        self.leaves = dict(leaves or {})
+        self.leaves = self.leaf_of = dict(leaves or {})
         self.directed = directed
         self.routes = routes
         self.results: list[Result] = []
@@ -94,19 +94,15 @@ class Evidence:
         if count <= _ORDERED:
             self.order = sorted(self.order, key=lambda number: _order(self.results[number]))
         classes: dict[_Class, list[int]] = {}
-        seen = {end for result in self.results for end in result.ends}
+        seen = {end for result in self.results for end in result[:2]}
         #: the leaf of each end; none where some are not known: what is compared would differ
         self.leaf_of = self.leaves if self.leaves.keys() >= seen else {}
-        leaf_of = self.leaf_of.get
+        self.groups = [self.group(result[:2]) for result in self.results]
         for number in self.order:
             result = self.results[number]
-            a, b = result.sender, result.receiver
-            leaf_a, leaf_b = leaf_of(a), leaf_of(b)
-            crosses = None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
-            kind = (result.condition, crosses, a.rail == b.rail, result.quiet)
-            if kind not in classes:
-                classes[kind] = []
-            classes[kind].append(number)
+            same_rail = result.sender.rail == result.receiver.rail
+            kind = (result.condition, self.groups[number], same_rail, result.quiet)
+            classes.setdefault(kind, []).append(number)
         for end in sorted(seen, key=lambda end: (end.node, end.rail or "")):
             self.ends.setdefault(end.node, []).append(end)
         self._all_ends = len(seen)
@@ -118,12 +114,8 @@ class Evidence:
                 kind,
                 [n for n in numbers if self.results[n].value or self.results[n].round not in lost],
             )
-
-    @property
-    def lows(self) -> list[int]:
-        """The numbers of the low results, quiet ones too."""
-        levels = self.levels
-        return [number for number in self.order if levels[number]]
+        #: the numbers of the low results, quiet ones too
+        self.lows = [number for number in self.order if self.levels[number]]
 
     @property
     def rounds(self) -> int:
@@ -165,11 +157,12 @@ class Evidence:
             if end not in self.ends.get(end.node, ())
         }
 
-    def crosses(self, result: Result) -> bool | None:
-        """Whether data went from one leaf to another; None where that is not known."""
-        self.judge()
-        leaf_a, leaf_b = self.leaf_of.get(result.sender), self.leaf_of.get(result.receiver)
-        return None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
+    def group(self, ends: tuple[End, End]) -> str:
+        """Whether data went `within` a leaf or `between` two; "" where that is not known."""
+        a, b = self.leaf_of.get(ends[0]), self.leaf_of.get(ends[1])
+        if a is None or b is None:
+            return ""
+        return "within" if a == b else "between"
 
     # ---- a class of results ----
 
@@ -204,16 +197,19 @@ class Evidence:
         low_below = known.below(LOW, self._tolerated) if known else 0.0
         good_above = known.below(GOOD, self._tolerated) if known else 0.0
         # Within a leaf, the values between leaves; between leaves, those within one.
-        crosses = kind[1]
-        elsewhere = (
-            self._peers.get((kind[0], not crosses, *kind[2:])) if crosses is not None else None
-        )
-        if known and elsewhere and crosses is False and len(numbers) < healthy.MANY:
+        within = kind[1] == "within"
+        other_group = {"within": "between", "between": "within"}.get(kind[1], "-")
+        elsewhere = self._peers.get((kind[0], other_group, *kind[2:]))
+        if known and elsewhere and within and len(numbers) < healthy.MANY:
             # Data within a leaf takes fewer links. Few values have a wide spread.
             low_below = max(low_below, elsewhere.below(LOW, self._tolerated))
             good_above = max(good_above, elsewhere.below(GOOD, self._tolerated))
         # Peers say nothing of an end that all of them are of.
-        in_all = set.intersection(*({*results[n].ends} for n in numbers)) if numbers else set()
+        in_all: set[End] = set(results[numbers[0]].ends) if numbers else set()
+        for number in numbers if in_all else ():
+            in_all.intersection_update(results[number][:2])
+            if not in_all:
+                break
         lows = 0
         for number in numbers:
             result = results[number]
@@ -239,7 +235,7 @@ class Evidence:
                 self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / centre))
             elif compared:
                 self.good[number] = value >= least_good[result.ends]
-            elif elsewhere and crosses is False and value < elsewhere.below(LOW):
+            elif elsewhere and within and value < elsewhere.below(LOW):
                 self.expected[number] = elsewhere.centre
                 self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / elsewhere.centre))
             elif elsewhere and value < elsewhere.below(GOOD):
@@ -314,7 +310,8 @@ class Evidence:
         are low beside the clean ones, round by round: then the reference is right, and no moment
         was slow as a whole.
         """
-        bound = [n for n in numbers if kind[1] and self.results[n].value and self.results[n].bound]
+        numbers = numbers if kind[1] == "between" else ()
+        bound = [n for n in numbers if self.results[n].value and self.results[n].bound]
         below = set(filter(self._is_below, bound))
         if 2 * len(below) <= len(bound):
             return (), ()

@@ -55,7 +55,7 @@ def explain(paths: Paths) -> list[Found]:
             # Of several as good as each other no name decides.
             if one.part.of_node == best.part.of_node:
                 found.append(one)
-                paths.explain(one.part, one.lows, one.gain)
+                paths.explain(one.part, one.lows)
                 lows = set(one.lows)
                 known = {p: f for p, f in known.items() if f is None or lows.isdisjoint(f.lows)}
     return found

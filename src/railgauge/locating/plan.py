@@ -66,7 +66,7 @@ def added_round(
     unsure = [each for each in known if is_open(each[2])]
     if unsure:
         place, evidence, located = max(unsure, key=lambda each: len(each[2].suspects))
-        crossed = sum(evidence.crosses(result) is True for result in evidence.results)
+        crossed = sum(evidence.group(result.ends) == "between" for result in evidence.results)
         across = 2 * crossed > len(evidence.results)
         pairs = next_round(evidence, located, ends, number, across, MOST_OTHERS)
         return Added(place, pairs) if pairs else None
@@ -96,18 +96,18 @@ def quiet_pair(evidence: Evidence, located: Located, ends: Sequence[End], left: 
             continue
         own = set(suspect.ends)
         lows = [r for n in evidence.lows if not own.isdisjoint((r := evidence.results[n]).ends)]
-        leaf = {evidence.crosses(result) for result in lows[:1]}
+        leaf = {evidence.group(result.ends) for result in lows[:1]}
         pairs = [
             r.ends
             for r in lows
-            if not r.quiet and there.issuperset(r.ends) and evidence.crosses(r) in leaf
+            if not r.quiet and there.issuperset(r.ends) and evidence.group(r.ends) in leaf
             if guilty.isdisjoint(set(r.ends) - own)
         ]
         clean = [
             r.ends
             for n, r in enumerate(evidence.results)
             if evidence.good[n] and not r.quiet and there.issuperset(r.ends)
-            if guilty.isdisjoint(r.ends) and evidence.crosses(r) in leaf
+            if guilty.isdisjoint(r.ends) and evidence.group(r.ends) in leaf
         ]
         done = [n for n in quiet if not own.isdisjoint(evidence.results[n].ends)]
         others = [n for n in quiet if guilty.isdisjoint(evidence.results[n].ends)]
