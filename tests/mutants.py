@@ -3191,7 +3191,7 @@ MUTANTS = [
     Mutant(
         "failures that all share accuse",
         "src/railgauge/locating/evidence.py",
-        "if lows and lows == len(numbers):",
+        "if numbers and all(levels[number] for number in numbers):",
         "if False:",
         "tests/unit/locating/test_scenarios.py -k every_run_failed",
     ),
@@ -3254,8 +3254,8 @@ MUTANTS = [
     Mutant(
         "a value that nothing judges is good",
         "src/railgauge/locating/evidence.py",
-        "if (compared or by_reference) and number not in self.unclear:",
-        "if True:",
+        "if levels[number] or not (compared or by_reference) or number in self.unclear:",
+        "if levels[number]:",
         "tests/unit/locating/test_scenarios.py -k nothing_judges",
     ),
     Mutant(
@@ -3380,8 +3380,8 @@ MUTANTS = [
     Mutant(
         "a result below its bound clears a node",
         "src/railgauge/locating/evidence.py",
-        "self.good[number] = not is_below",
-        "self.good[number] = 1",
+        "good[number] = not is_below",
+        "good[number] = 1",
         "tests/unit/locating/test_protections.py -k below_its_bound",
     ),
     Mutant(

@@ -167,33 +167,16 @@ class Evidence:
     # ---- a class of results ----
 
     def _judge_class(self, kind: _Class, numbers: Sequence[int]) -> None:
-        results = self.results
-        clean, others = self._beside_bad_leaf(kind, numbers)
+        """Find the low and the good results of a class, by its peers and references."""
+        results, levels, good = self.results, self.levels, self.good
         loaded_peers = self._peers.get((*kind[:3], False)) if kind[-1] else None
-        values = self._values(clean or numbers)
-        if clean:
-            below, reference_holds = 0, True
-        else:
-            # The loaded results have shown whether the reference is right; a few quiet ones may all
-            # be of a bad end.
-            few = kind[-1] and len(values) < LEAST_PEERS and loaded_peers is not None
-            reference_holds = few or self._reference_holds(numbers)
-            below = sum(map(self._is_below, numbers)) if reference_holds else 0
-            below = 0 if few and below == len(values) else below
-        known = healthy.peers(values, self._spread, below)
-        if known is not None:
-            self._peers[kind] = known
-            self._say_far_above(numbers, known)
-        elif loaded_peers is None:
-            self._say_too_few(numbers)
+        known, reference_holds, shifts = self._peers_of(kind, numbers, loaded_peers)
         compared = known or loaded_peers
         least_good: Mapping[tuple[End, End], float] = {}
         if loaded_peers is not None:
             of_ends = [(results[n].ends, results[n].value or 0.0) for n in numbers]
             tolerated = max(LEAST_LOSS, GOOD * self._spread)
             least_good = healthy.least_quiet(of_ends, loaded_peers.centre, tolerated)
-        # The loss of a bad leaf is no loss of its rounds.
-        shifts = self._shifts(others if clean else numbers, known)
         low_below = known.below(LOW, self._tolerated) if known else 0.0
         good_above = known.below(GOOD, self._tolerated) if known else 0.0
         # Within a leaf, the values between leaves; between leaves, those within one.
@@ -204,57 +187,80 @@ class Evidence:
             # Data within a leaf takes fewer links. Few values have a wide spread.
             low_below = max(low_below, elsewhere.below(LOW, self._tolerated))
             good_above = max(good_above, elsewhere.below(GOOD, self._tolerated))
-        # Peers say nothing of an end that all of them are of.
-        in_all: set[End] = set(results[numbers[0]].ends) if numbers else set()
-        for number in numbers if in_all else ():
-            in_all.intersection_update(results[number][:2])
-            if not in_all:
-                break
-        lows = 0
+        in_all = self._ends_of_all(numbers)
         for number in numbers:
             result = results[number]
-            value = result.value
-            self.expected[number] = compared.centre if compared else None
-            bound = result.bound if reference_holds else None
+            value, bound = result.value, result.bound if reference_holds else None
+            self.expected[number] = centre = compared.centre if compared else None
             if not value:
-                self.levels[number] = FAILED
-                lows += 1
+                levels[number] = FAILED
                 continue
             is_below = bound is not None and value < bound
             if known:
-                shift = shifts.get(result.round, 0.0) if shifts else 0.0
-                lifted = value * math.exp(shift) if shift else value
+                lifted = value * math.exp(shifts[result.round]) if result.round in shifts else value
                 if lifted < low_below or (is_below and lifted < known.beyond_noise):
-                    loss = 1 - lifted / known.centre
-                    self.levels[number] = max(1, bisect_right(LEVELS, loss))
+                    levels[number] = _level(lifted, known.centre)
                 # What a whole round has lost speaks against no end, and for none.
                 elif value > good_above and value >= least_good.get(result.ends, 0.0):
-                    self.good[number] = not is_below
-            elif is_below and bound is not None:
-                self.expected[number] = centre = compared.centre if compared else bound
-                self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / centre))
+                    good[number] = not is_below
+            elif is_below:
+                self.expected[number] = centre or bound
+                levels[number] = _level(value, centre or bound or value)
             elif compared:
-                self.good[number] = value >= least_good[result.ends]
+                good[number] = value >= least_good[result.ends]
             elif elsewhere and within and value < elsewhere.below(LOW):
                 self.expected[number] = elsewhere.centre
-                self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / elsewhere.centre))
+                levels[number] = _level(value, elsewhere.centre)
             elif elsewhere and value < elsewhere.below(GOOD):
                 # It may be so between leaves, or by chance.
                 self.unclear.add(number)
             else:
                 # Without peers a run that came to its end is good, beside those that failed.
-                self.good[number] = 1
-            if self.levels[number]:
-                lows += 1
-                continue
+                good[number] = 1
             by_reference = bound is not None
-            if (compared or by_reference) and number not in self.unclear:
-                ends = result.ends if by_reference else [e for e in result.ends if e not in in_all]
-                self.judged_ends.update(ends)
-                if self.good[number]:
-                    self.good_ends.update(ends)
-        if lows and lows == len(numbers):
+            if levels[number] or not (compared or by_reference) or number in self.unclear:
+                continue
+            # Peers say nothing of an end that all of them are of.
+            ends = set(result.ends) - (set() if by_reference else in_all)
+            self.judged_ends |= ends
+            if good[number]:
+                self.good_ends |= ends
+        if numbers and all(levels[number] for number in numbers):
             self._drop_common_lows(numbers)
+
+    def _peers_of(
+        self, kind: _Class, numbers: Sequence[int], loaded_peers: Peers | None
+    ) -> tuple[Peers | None, bool, Mapping[int | None, float]]:
+        """The peers of a class, where it has enough; whether its reference is right; and what whole
+        rounds have lost.
+        """
+        clean, others = self._beside_bad_leaf(kind, numbers)
+        values = self._values(clean or numbers)
+        below, reference_holds = 0, True
+        if not clean:
+            # The loaded results have shown whether the reference is right; a few quiet ones may all
+            # be of a bad end.
+            few = len(values) < LEAST_PEERS and loaded_peers is not None
+            reference_holds = few or self._reference_holds(numbers)
+            below = sum(map(self._is_below, numbers)) if reference_holds else 0
+            below = 0 if few and below == len(values) else below
+        known = healthy.peers(values, self._spread, below)
+        if known is not None:
+            self._peers[kind] = known
+            self._say_far_above(numbers, known)
+        elif loaded_peers is None:
+            self._say_too_few(numbers)
+        # The loss of a bad leaf is no loss of its rounds.
+        return known, reference_holds, self._shifts(others if clean else numbers, known)
+
+    def _ends_of_all(self, numbers: Sequence[int]) -> set[End]:
+        """The ends that take part in all of these results."""
+        common = set(self.results[numbers[0]].ends) if numbers else set()
+        for number in numbers:
+            if not common:
+                break
+            common.intersection_update(self.results[number].ends)
+        return common
 
     def _drop_common_lows(self, numbers: Sequence[int]) -> None:
         """Take back the low results of a condition without another one: they do not tell one end
@@ -377,6 +383,11 @@ class Evidence:
             return set()
         self.alike += [f"round {number}: nearly all failed alike" for number in sorted(lost)]
         return set(lost)
+
+
+def _level(value: float, healthy_value: float) -> int:
+    """The level of the loss of a low result."""
+    return max(1, bisect_right(LEVELS, 1 - value / healthy_value))
 
 
 def _order(r: Result) -> tuple[object, ...]:

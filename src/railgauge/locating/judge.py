@@ -24,8 +24,8 @@ def locate(evidence: Evidence) -> Located:
     suspected = {end for suspect in suspects for end in suspect.ends}
     judged = zip(evidence.results, evidence.good)
     good = Counter(end for r, is_good in judged if is_good and not r.quiet for end in r.ends)
-    ends = [end for of_node in evidence.ends.values() for end in of_node]
-    others = [Fewest(good[end], end.name) for end in ends if end not in suspected]
+    ends = [end for of_node in evidence.ends.values() for end in of_node if end not in suspected]
+    fewest = min(ends, key=lambda end: (good[end], natural(end.name)), default=None)
     return Located(
         tuple(suspects),
         tuple(evidence.missing),
@@ -33,7 +33,7 @@ def locate(evidence: Evidence) -> Located:
         tuple(evidence.nodes),
         tuple(dict.fromkeys([*evidence.alike, *moments])),
         tuple(paths.mixed),
-        min(others, key=lambda one: (one.good, natural(one.end)), default=None),
+        fewest and Fewest(good[fewest], fewest.name),
         tuple(evidence.cleared),
         tuple(evidence.unjudged),
     )
