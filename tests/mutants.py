@@ -279,28 +279,28 @@ MUTANTS = [
     ),
     Mutant(
         "a leaf with a node that answers is named for the others' silence",
-        "src/railgauge/verdict/locate.py",
+        "src/railgauge/verdict/direct_evidence.py",
         "if answering and members[leaf] <= set(silent)",
         "if answering and members[leaf] & set(silent)",
         _SILENT_LEAVES,
     ),
     Mutant(
         "a leaf is named for the silence of a single node",
-        "src/railgauge/verdict/locate.py",
+        "src/railgauge/verdict/direct_evidence.py",
         "_SILENT_LEAF = 2",
         "_SILENT_LEAF = 1",
         _SILENT_LEAVES,
     ),
     Mutant(
         "leaves are named where nobody answers",
-        "src/railgauge/verdict/locate.py",
+        "src/railgauge/verdict/direct_evidence.py",
         "if answering and members[leaf] <= set(silent)",
         "if members[leaf] <= set(silent)",
         _SILENT_LEAVES,
     ),
     Mutant(
         "a silent leaf is named beside a node that answers and may be its own",
-        "src/railgauge/verdict/locate.py",
+        "src/railgauge/verdict/direct_evidence.py",
         "if not answering <= leaf_of.keys():",
         "if False:",
         _SILENT_LEAVES,
@@ -1445,8 +1445,8 @@ MUTANTS = [
     Mutant(
         "a node that others clear is guilty all the same",
         "src/railgauge/verdict/direct_evidence.py",
-        "    return {node: why for node, why in silent.items() if node not in cleared}\n",
-        "    return silent\n",
+        "n: why for n, why in found.items() if n not in cleared",
+        "n: why for n, why in found.items()",
         "tests/unit/verdict/test_rules.py",
     ),
     Mutant(
@@ -3793,8 +3793,8 @@ MUTANTS = [
     Mutant(
         "who is in all results of a condition passes by them",
         "src/railgauge/locating/evidence.py",
-        "ends = result.ends if by_reference else [e for e in result.ends if e not in in_all]",
-        "ends = result.ends",
+        "ends = set(result.ends) - (set() if by_reference else in_all)",
+        "ends = set(result.ends)",
         "tests/unit/locating/test_innocents.py -k is_not_judged_by_them",
     ),
     Mutant(

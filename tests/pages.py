@@ -21,7 +21,7 @@ from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.answer import Decision, Finding, Verdict
 from railgauge.verdict.compare import Case
-from railgauge.verdict.locate import by_itself
+from railgauge.verdict.direct_evidence import by_itself
 from railgauge.verdict.rules import decide
 from tests.unit import measured, records
 

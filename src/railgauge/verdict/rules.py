@@ -30,8 +30,9 @@ from railgauge.model.references import Bounded, step_to_record
 from railgauge.verdict import ports
 from railgauge.verdict.answer import Decision, Finding, Verdict, places_of
 from railgauge.verdict.compare import Case, fingerprints, read, read_possible
+from railgauge.verdict.direct_evidence import by_itself, seen_once
 from railgauge.verdict.first_day import first_day, floors
-from railgauge.verdict.locate import by_itself, name_suspects, seen_once
+from railgauge.verdict.locate import name_suspects
 from railgauge.verdict.location.campaign import read_leaves
 from railgauge.verdict.not_measured import (
     coverage_findings,

@@ -16,7 +16,8 @@ from railgauge.verdict import locate as verdict_locate
 from railgauge.verdict import node_status, rules
 from railgauge.verdict.answer import Verdict
 from railgauge.verdict.compare import Case
-from railgauge.verdict.locate import by_itself, locate, name_suspects
+from railgauge.verdict.direct_evidence import by_itself
+from railgauge.verdict.locate import locate, name_suspects
 from railgauge.verdict.rules import decide
 from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded, case_on, ring
 
