@@ -11,7 +11,7 @@ de Kleer, B. Williams: Diagnosing Multiple Faults, 1987).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from railgauge.locating import fabric
 from railgauge.locating.parts import Part, Paths
@@ -37,6 +37,8 @@ def explain(paths: Paths) -> list[Found]:
         if most <= LEAST_GAIN:
             break
         ties = [one for one in weighed if one.gain > most - _EQUAL]
+        if not any(one.part.of_node for one in ties):
+            ties = _together(ties[0], weighed) or ties
         nodes = {one.part.node for one in ties} - {""}
         # Where a node is low both ways, each way alone has others to be compared with, too.
         ties += [
@@ -47,15 +49,17 @@ def explain(paths: Paths) -> list[Found]:
         ]
         ranks = {one.part: (_only_partners(one, degrees), len(one.lows)) for one in ties}
         best = max(ties, key=lambda one: (ranks[one.part], round(one.gain, 1), str(one.part)))
-        same = {one.part.node: one for one in ties if ranks[one.part] == ranks[best.part]}
-        same[best.part.node] = best
+        # Of several nodes as good as each other no name decides.
+        same = {
+            one.part.node: one
+            for one in (*ties, best)
+            if ranks[one.part] == ranks[best.part] and one.part.of_node == best.part.of_node
+        }
         for one in same.values() if best.part.of_node else [best]:
-            # Of several as good as each other no name decides.
-            if one.part.of_node == best.part.of_node:
-                found.append(one)
-                paths.explain(one.part, one.lows)
-                lows = set(one.lows)
-                known = {p: f for p, f in known.items() if f is None or lows.isdisjoint(f.lows)}
+            found.append(one)
+            paths.explain(one.part, one.lows)
+            lows = set(one.lows)
+            known = {p: f for p, f in known.items() if f is None or lows.isdisjoint(f.lows)}
     return found
 
 
@@ -70,6 +74,20 @@ def _weighed(paths: Paths, known: dict[Part, Found | None]) -> Iterator[Found]:
             one = known[part] = weigh(paths, part)
         if one is not None and (part.of_node or one.gain > LEAST_GAIN) and _may_be(paths, one):
             yield one
+
+
+def _together(best: Found, weighed: Iterable[Found]) -> list[Found]:
+    """The node or rail that gains most of those that explain the low paths of a part of the fabric
+    better together than that part does; none where they do not.
+    """
+    left, total, first = set(best.lows), 0.0, None
+    for one in sorted(weighed, key=lambda one: -one.gain):
+        shared = left.intersection(one.lows) if one.part.of_node and one.gain > 0 else ()
+        if len(shared) > 1:
+            first = first or one
+            total += one.gain * len(shared) / len(one.lows)
+            left.difference_update(shared)
+    return [first] if first is not None and total > best.gain else []
 
 
 def _at_least(one: Found, only_partners: int) -> Found:
