@@ -3506,8 +3506,8 @@ MUTANTS = [
     Mutant(
         "nobody looks what others reach while all else is quiet",
         "src/railgauge/locating/plan.py",
-        "return clean[0] if done and not others else",
-        "return clean[0] if False else",
+        "return first if done and not others else",
+        "return first if False else",
         "tests/unit/node/test_rounds.py -k measured_alone_where_rounds",
     ),
     Mutant(
