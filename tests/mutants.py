@@ -107,15 +107,15 @@ MUTANTS = [
     ),
     Mutant(
         "a few destinations are no uplink of a leaf that is not known",
-        "src/railgauge/locating/judge.py",
+        "src/railgauge/locating/nodes.py",
         "(received or len(sent) >= _SENT_TO)",
         "True",
         f"{_INNOCENTS} -k behind_a_link",
     ),
     Mutant(
         "a link that was found after a node explains nothing of it",
-        "src/railgauge/locating/judge.py",
-        "        for path in one.lows if self.paths.fabric else ():\n",
+        "src/railgauge/locating/nodes.py",
+        "        for path in lows if self.paths.fabric else ():\n",
         "        for path in ():\n",
         f"{_INNOCENTS} -k behind_a_link",
     ),
@@ -142,7 +142,7 @@ MUTANTS = [
     ),
     Mutant(
         "nodes that send slowly say nothing of another one",
-        "src/railgauge/locating/judge.py",
+        "src/railgauge/locating/nodes.py",
         "            if part.way and found.part.way == part.way\n",
         "            if False\n",
         f"{_INNOCENTS} -k behind_a_link",
@@ -279,28 +279,28 @@ MUTANTS = [
     ),
     Mutant(
         "a leaf with a node that answers is named for the others' silence",
-        "src/railgauge/verdict/location/locate.py",
+        "src/railgauge/verdict/location/direct_evidence.py",
         "if answering and members[leaf] <= set(silent)",
         "if answering and members[leaf] & set(silent)",
         _SILENT_LEAVES,
     ),
     Mutant(
         "a leaf is named for the silence of a single node",
-        "src/railgauge/verdict/location/locate.py",
+        "src/railgauge/verdict/location/direct_evidence.py",
         "_SILENT_LEAF = 2",
         "_SILENT_LEAF = 1",
         _SILENT_LEAVES,
     ),
     Mutant(
         "leaves are named where nobody answers",
-        "src/railgauge/verdict/location/locate.py",
+        "src/railgauge/verdict/location/direct_evidence.py",
         "if answering and members[leaf] <= set(silent)",
         "if members[leaf] <= set(silent)",
         _SILENT_LEAVES,
     ),
     Mutant(
         "a silent leaf is named beside a node that answers and may be its own",
-        "src/railgauge/verdict/location/locate.py",
+        "src/railgauge/verdict/location/direct_evidence.py",
         "if not answering <= leaf_of.keys():",
         "if False:",
         _SILENT_LEAVES,
@@ -1459,8 +1459,8 @@ MUTANTS = [
     Mutant(
         "a node that others clear is guilty all the same",
         "src/railgauge/verdict/location/direct_evidence.py",
-        "    return {node: why for node, why in silent.items() if node not in cleared}\n",
-        "    return silent\n",
+        "n: why for n, why in found.items() if n not in cleared",
+        "n: why for n, why in found.items()",
         "tests/unit/verdict/decision/test_rules.py",
     ),
     Mutant(
@@ -1969,7 +1969,7 @@ MUTANTS = [
     ),
     Mutant(
         "quiet results of a sweep that broke off make a certain fault doubtful",
-        "src/railgauge/locating/judge.py",
+        "src/railgauge/locating/nodes.py",
         "elif missed is not None and not confirm and not self.evidence.added >= set(one.ends):",
         "elif missed is not None and not confirm:",
         "tests/unit/verdict/decision/test_quiet.py -k broke_off",
@@ -3141,30 +3141,30 @@ MUTANTS = [
     ),
     Mutant(
         "two low partners of a few nodes confirm a node",
-        "src/railgauge/locating/judge.py",
-        "elif not counted and self._chance(one, sound) >= self._most_chance(one, sound, low):",
+        "src/railgauge/locating/nodes.py",
+        "elif not counted and self._chance(one) >= self._most_chance(one):",
         "elif False:",
         "tests/unit/locating/test_protections.py -k may_be_chance",
     ),
     Mutant(
         "a partner that was never good convicts",
-        "src/railgauge/locating/judge.py",
-        "sound = [witness for witness in witnesses if witness.sound]",
-        "sound = witnesses",
+        "src/railgauge/locating/nodes.py",
+        "return [witness for witness in self.witnesses if witness.sound]",
+        "return list(self.witnesses)",
         "tests/unit/locating/test_protections.py -k never_good_with_another",
     ),
     Mutant(
         "who is low beyond its leaf alone is confirmed, and a bad link hidden",
-        "src/railgauge/locating/judge.py",
+        "src/railgauge/locating/nodes.py",
         "elif not counted and (why := self._other_explanation(one)):",
         "elif False:",
         "tests/unit/locating/test_protections.py -k beyond_its_leaf",
     ),
     Mutant(
         "a pair is confirmed on three results",
-        "src/railgauge/locating/judge.py",
-        "if times < PAIR_TIMES or not all_low",
-        "if not all_low",
+        "src/railgauge/locating/pairs.py",
+        "if times < PAIR_TIMES or not each_time",
+        "if not each_time",
         "tests/unit/locating/test_scenarios.py -k bad_three_times",
     ),
     Mutant(
@@ -3191,7 +3191,7 @@ MUTANTS = [
     Mutant(
         "what is slow within a leaf is known of nobody",
         "src/railgauge/locating/evidence.py",
-        "elif elsewhere and crosses is False and value < elsewhere.below(LOW):",
+        "elif elsewhere and within and value < elsewhere.below(LOW):",
         "elif False:",
         "tests/unit/locating/test_protections.py -k slower_within",
     ),
@@ -3205,7 +3205,7 @@ MUTANTS = [
     Mutant(
         "failures that all share accuse",
         "src/railgauge/locating/evidence.py",
-        "if lows and lows == len(numbers):",
+        "if numbers and all(levels[number] for number in numbers):",
         "if False:",
         "tests/unit/locating/test_scenarios.py -k every_run_failed",
     ),
@@ -3268,8 +3268,8 @@ MUTANTS = [
     Mutant(
         "a value that nothing judges is good",
         "src/railgauge/locating/evidence.py",
-        "if (compared or by_reference) and number not in self.unclear:",
-        "if True:",
+        "if levels[number] or not (compared or by_reference) or number in self.unclear:",
+        "if levels[number]:",
         "tests/unit/locating/test_scenarios.py -k nothing_judges",
     ),
     Mutant(
@@ -3394,8 +3394,8 @@ MUTANTS = [
     Mutant(
         "a result below its bound clears a node",
         "src/railgauge/locating/evidence.py",
-        "self.good[number] = not is_below",
-        "self.good[number] = 1",
+        "good[number] = not is_below",
+        "good[number] = 1",
         "tests/unit/locating/test_protections.py -k below_its_bound",
     ),
     Mutant(
@@ -3449,7 +3449,7 @@ MUTANTS = [
     ),
     Mutant(
         "a bad node that was away in two quiet rounds is load, and not held",
-        "src/railgauge/locating/judge.py",
+        "src/railgauge/locating/nodes.py",
         "if missed is not None and missed < load.BY_CHANCE:",
         "if missed is not None:",
         "tests/unit/verdict/decision/test_quiet.py -k broke_off",
@@ -3457,8 +3457,8 @@ MUTANTS = [
     Mutant(
         "a bad node that was good in one quiet round is load, and not held",
         "src/railgauge/locating/load.py",
-        "elif not evidence.good[number]:\n                return None\n",
-        "elif False:\n                return None\n",
+        "if result.quiet and not evidence.good[number]:\n                return None\n",
+        "if False:\n                return None\n",
         "tests/unit/verdict/decision/test_quiet.py -k bad_at_last",
     ),
     Mutant(
@@ -3520,8 +3520,8 @@ MUTANTS = [
     Mutant(
         "nobody looks what others reach while all else is quiet",
         "src/railgauge/locating/plan.py",
-        "return clean[0] if done and not others else",
-        "return clean[0] if False else",
+        "return first if done and not others else",
+        "return first if False else",
         "tests/unit/node/orchestration/test_rounds.py -k measured_alone_where_rounds",
     ),
     Mutant(
@@ -3807,8 +3807,8 @@ MUTANTS = [
     Mutant(
         "who is in all results of a condition passes by them",
         "src/railgauge/locating/evidence.py",
-        "ends = result.ends if by_reference else [e for e in result.ends if e not in in_all]",
-        "ends = result.ends",
+        "ends = set(result.ends) - (set() if by_reference else in_all)",
+        "ends = set(result.ends)",
         "tests/unit/locating/test_innocents.py -k is_not_judged_by_them",
     ),
     Mutant(
@@ -3898,21 +3898,21 @@ MUTANTS = [
     ),
     Mutant(
         "a node that is good with most partners is confirmed",
-        "src/railgauge/locating/judge.py",
+        "src/railgauge/locating/nodes.py",
         "elif 2 * len(low) <= len(sound) and len(events) < 2:",
         "elif False:",
         "tests/unit/locating/test_protections.py -k good_with_most",
     ),
     Mutant(
         "a node that was low in one round alone is confirmed",
-        "src/railgauge/locating/judge.py",
-        "elif not self._in_two_rounds(one):",
+        "src/railgauge/locating/nodes.py",
+        "elif len(rounds) < 2 and None not in rounds:",
         "elif False:",
         "tests/unit/locating/test_protections.py -k one_round_alone",
     ),
     Mutant(
         "of four nodes one is confirmed by two others",
-        "src/railgauge/locating/judge.py",
+        "src/railgauge/locating/nodes.py",
         "return _ALL_OF_FEW if len(low) == nodes - 1 else _MOST_OF_FEW",
         "return _ALL_OF_FEW",
         "tests/unit/locating/test_protections.py -k all_three_others",
@@ -3920,8 +3920,8 @@ MUTANTS = [
     Mutant(
         "a leaf is accused beside a node of it that is good",
         "src/railgauge/locating/fabric.py",
-        "    return not any(\n        not low and (1 - one.share)",
-        "    return True or not any(\n        not low and (1 - one.share)",
+        "    return not any(\n        not any(lows) and (1 - one.share)",
+        "    return True or not any(\n        not any(lows) and (1 - one.share)",
         "tests/unit/locating/test_protections.py -k good_with_all_others",
     ),
     Mutant(

@@ -23,7 +23,7 @@ from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.finding import Decision, Finding
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
-from railgauge.verdict.location.locate import by_itself
+from railgauge.verdict.location.direct_evidence import by_itself
 from tests.unit import measured, records
 
 SIZES = [2**power for power in range(1, 24, 2)]

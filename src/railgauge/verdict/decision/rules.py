@@ -42,8 +42,9 @@ from railgauge.verdict.decision.not_measured import (
 )
 from railgauge.verdict.decision.verdict import Verdict
 from railgauge.verdict.location import switch_ports
+from railgauge.verdict.location.direct_evidence import by_itself, seen_once
 from railgauge.verdict.location.from_campaign import read_leaves
-from railgauge.verdict.location.locate import by_itself, name_suspects, seen_once
+from railgauge.verdict.location.locate import name_suspects
 
 
 def _bound(reference: Bounded, value: float) -> str:

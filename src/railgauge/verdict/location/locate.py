@@ -10,22 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from railgauge import hostlist, locating
+from railgauge import locating
 from railgauge.common.names import natural
 from railgauge.locating import Located, Result, Routes, Suspect
-from railgauge.locating.suspects import CERTAIN, Fewest, Measure, Witness
+from railgauge.locating.suspects import Fewest
 from railgauge.verdict.campaign.cases import Case, passed_nodes
 from railgauge.verdict.location import direct_evidence, from_campaign
 from railgauge.verdict.location.from_campaign import Family, Leaves
 from railgauge.verdict.location.unnamed import Unnamed, unnamed
-
-#: The least number of silent nodes that point at their leaf: of one its own fault is likelier.
-_SILENT_LEAF = 2
-
-#: A node that was measured alone is confirmed after so many failures, where it never passed.
-_CONFIRMING_TIMES = 2
-
-_AGAIN = "once more: one run tells a bad node from a bad moment less surely"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +55,13 @@ def name_suspects(
     `named` are nodes that something else has shown to be at fault.
     """
     standing_out_ids = {id(case) for case in standing_out}
-    by_themselves = [*_by_themselves(cases, leaves or {}), *named]
-    known = [*by_themselves, *_alone(cases, by_themselves)]
+    known = _known(cases, leaves or {}, named)
     # Most kinds of cases have nothing to explain.
     kinds = {
         from_campaign.kind_of(case) for case in cases if case.failed or id(case) in standing_out_ids
     }
-    to_judge = _to_judge([c for c in cases if from_campaign.kind_of(c) in kinds], known)
+    of_kinds = [case for case in cases if from_campaign.kind_of(case) in kinds]
+    to_judge = direct_evidence.unexplained(of_kinds, _nodes(known))
     judged: list[tuple[Family, list[Result], Located]] = []
     for family in from_campaign.families(to_judge, leaves or {}, tolerant=True):
         bad = _bad(family, standing_out_ids)
@@ -103,9 +95,9 @@ def locate(
     """All suspects of a campaign, also those that explain no failure. `uplinks` are events of the
     uplinks' own counters, by `leaf2:spine1`; `routes` the spines that data takes.
     """
-    by_themselves = _by_themselves(cases, leaves or {})
-    known = [*by_themselves, *_alone(cases, by_themselves)]
-    families = from_campaign.families(_to_judge(cases, known), leaves or {})
+    known = _known(cases, leaves or {})
+    to_judge = direct_evidence.unexplained(cases, _nodes(known))
+    families = from_campaign.families(to_judge, leaves or {})
     for family in families:
         family.evidence.uplink_events.update(uplinks or {})
         family.evidence.routes = routes
@@ -133,70 +125,10 @@ def locate(
     )
 
 
-def by_itself(node: str, why: str, checks: tuple[str, ...] = ()) -> Suspect:
-    """A suspect node that is known without a partner."""
-    return Suspect("node", node, CERTAIN, (node,), (), (), (), why, checks)
-
-
-def seen_once(node: str, why: str, check: str) -> Suspect:
-    """A suspect node by a single run of itself alone."""
-    again = (Measure(node, "", _AGAIN),)
-    return Suspect("node", node, CERTAIN, (node,), (), (), again, why, (check,))
-
-
-def _by_themselves(cases: Sequence[Case], leaves: Leaves) -> list[Suspect]:
-    lost = [
-        dataclasses.replace(
-            by_itself(rail.node, rail.why, (rail.check,)),
-            kind="rail",
-            name=f"{rail.node}:{rail.rail}",
-        )
-        for rail in direct_evidence.lost_rails(cases)
-    ]
-    silent = direct_evidence.silent(cases)
-    silent_leaves = _silent_leaves(cases, leaves, silent)
-    explained = {(node, silent[node]) for leaf in silent_leaves for node in leaf.nodes}
-    nodes = [
-        by_itself(*each) for each in direct_evidence.named(cases).items() if each not in explained
-    ]
-    return [*silent_leaves, *nodes, *lost]
-
-
-def _silent_leaves(cases: Sequence[Case], leaves: Leaves, silent: Collection[str]) -> list[Suspect]:
-    """The leaves of which no node answers, while a node of another leaf does. One whose other nodes
-    are in no campaign may have them answer: its nodes are named then.
-    """
-    dark: list[Suspect] = []
-    for partition, leaf_of in leaves.items() if silent else ():
-        nodes = {node for case in cases if case.partition == partition for node in case.nodes}
-        answering = nodes.difference(silent)
-        if not answering <= leaf_of.keys():
-            # One that answers may be on any leaf.
-            continue
-        members: dict[str, set[str]] = {}
-        for node, leaf in leaf_of.items():
-            members.setdefault(leaf, set()).add(node)
-        dark += [
-            _silent_leaf(leaf, sorted(members[leaf], key=natural))
-            for leaf in sorted(members)
-            if answering and members[leaf] <= set(silent) and len(members[leaf]) >= _SILENT_LEAF
-        ]
-    return dark
-
-
-def _silent_leaf(leaf: str, nodes: Sequence[str]) -> Suspect:
-    why = f"no node of {leaf} answers ({hostlist.fold(nodes)}), and nodes of other leaves do"
-    evidence = tuple(Witness(node, "", None, None, None, "convicts") for node in nodes)
-    return Suspect("leaf", leaf, CERTAIN, tuple(nodes), (), evidence, (), why)
-
-
-def _alone(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Suspect]:
-    return [
-        by_itself(failing.node, f"failed alone {failing.times} times", (failing.check,))
-        if failing.times >= _CONFIRMING_TIMES
-        else seen_once(failing.node, "failed where it was measured alone", failing.check)
-        for failing in direct_evidence.alone(cases, _nodes(known))
-    ]
+def _known(cases: Sequence[Case], leaves: Leaves, named: Iterable[Suspect] = ()) -> list[Suspect]:
+    """What is known without the values between nodes."""
+    known = [*direct_evidence.by_themselves(cases, leaves), *named]
+    return [*known, *direct_evidence.alone(cases, _nodes(known))]
 
 
 def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> list[Suspect]:
@@ -205,17 +137,7 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> li
     """
     of_fabric = [suspect for suspect in known if suspect.kind in ("leaf", "uplink")]
     return [
-        Suspect(
-            "pair",
-            "-".join(cut.nodes),
-            CERTAIN,
-            cut.nodes,
-            (),
-            (),
-            (Measure(*cut.nodes, "the pair once more"),),
-            cut.why,
-            (cut.check,),
-        )
+        cut
         for cut in direct_evidence.cuts(cases, _nodes(known))
         if not any(
             _crosses(suspect, cut.nodes, leaf_of)
@@ -236,10 +158,6 @@ def _crosses(suspect: Suspect, nodes: Collection[str], leaf_of: Mapping[str, str
     if len(suspected) > 1:
         return suspect.kind == "uplink"
     return not suspected.isdisjoint(between)
-
-
-def _to_judge(cases: Sequence[Case], known: Sequence[Suspect]) -> list[Case]:
-    return direct_evidence.unexplained(cases, _nodes(known))
 
 
 def _nodes(suspects: Iterable[Suspect]) -> set[str]:

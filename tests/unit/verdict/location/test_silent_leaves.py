@@ -17,7 +17,8 @@ from railgauge.verdict.decision import node_status, rules
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
 from railgauge.verdict.location import locate as verdict_locate
-from railgauge.verdict.location.locate import by_itself, locate, name_suspects
+from railgauge.verdict.location.direct_evidence import by_itself
+from railgauge.verdict.location.locate import locate, name_suspects
 from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded, case_on, ring
 
 NODES = [f"n{place}" for place in range(1, 13)]
