@@ -57,7 +57,7 @@ def test_a_full_disk_leaves_what_was_there(
 @pytest.mark.parametrize(
     "call",
     [
-        f"from railgauge import atomic; atomic.write_json(path, {AFTER})",
+        f"from railgauge.common import atomic; atomic.write_json(path, {AFTER})",
         f"from railgauge.node.system.tool_call import write_whole; write_whole(str(path), {AFTER})",
     ],
     ids=WRITERS,
@@ -133,7 +133,7 @@ def test_what_is_behind_standard_output_is_appended_to(tmp_path: Path) -> None:
     """`railgauge report -o /dev/stdout >> log`"""
     log = tmp_path / "log"
     log.write_text("before\n")
-    command = "from pathlib import Path; from railgauge import atomic; atomic.write_text("
+    command = "from pathlib import Path; from railgauge.common import atomic; atomic.write_text("
     command += "Path('/dev/stdout'), 'page\\n'); print('after')"
     with log.open("a") as stream:
         subprocess.run([sys.executable, "-c", command], stdout=stream, check=True)

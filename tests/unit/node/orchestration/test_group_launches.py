@@ -125,9 +125,10 @@ def start(folder: Path, told: Mapping[str, Any], wrong: Mapping[str, str]) -> An
     (folder / "sweep.json").write_text(json.dumps(told))
     # It waits long for launchers whose ranks do not end by themselves.
     program = (
-        "import sys; from railgauge.node import launches; "
-        "launches.START_S, launches.HANG_S, launches._END_S = 0.5, 0.5, 1.0; "
-        "sys.exit(launches.main())"
+        "import sys; from railgauge.node.orchestration import group_launches; "
+        "group_launches.START_S, group_launches.HANG_S = 0.5, 0.5; "
+        "group_launches._END_S = 1.0; "
+        "sys.exit(group_launches.main())"
     )
     return subprocess.Popen(
         [sys.executable, "-c", program, "sweep.json"],

@@ -323,7 +323,7 @@ def test_whatever_dies_no_stressor_is_left(tmp_path: Path, stress_ng: Path, vict
 #: The program, with another patience.
 IMPATIENT = """
 import sys
-from railgauge.node import stressor
+from railgauge.node.runners import stressor
 stressor.SILENT_S = float(sys.argv[2])
 sys.exit(stressor.main())
 """
