@@ -121,11 +121,13 @@ def restarted(cluster: Lab) -> Iterator[tuple[Path, str]]:
         yield area, output
 
 
+@pytest.mark.release
 def test_a_restarted_controller_disturbs_nothing(restarted: tuple[Path, str], cluster: Lab) -> None:
     assert restarted[1].splitlines()[-1].startswith("ACCEPT "), restarted[1]
     assert_nothing_runs(cluster)
 
 
+@pytest.mark.release
 def test_a_campaign_keeps_what_it_saw(restarted: tuple[Path, str]) -> None:
     area, output = restarted
     campaign = next((area / "campaigns").iterdir())
@@ -285,6 +287,7 @@ def test_a_full_results_area_stops_before_anything_runs(
     assert (area / "kept").read_text() == "kept"
 
 
+@pytest.mark.release
 def test_a_results_area_that_fills_up_gives_no_pass_until_resumed(
     railgauge: Run, mended: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
 ) -> None:

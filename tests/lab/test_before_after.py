@@ -22,6 +22,8 @@ from railgauge.verdict.comparison import measurement_table
 from .conftest import PATIENCE_S, area_of, lab_beside, lab_command
 from .test_accept import suspects, sweeps
 
+pytestmark = pytest.mark.release
+
 #: One leaf of the larger lab.
 NODES = [f"n{number}" for number in range(1, 9)]
 

@@ -20,6 +20,8 @@ from railgauge.processes import Process
 from .conftest import PATIENCE_S, lab_beside, lab_command, links_here, running
 from .test_accept import start, suspects, sweeps
 
+pytestmark = pytest.mark.release
+
 #: More than what a link at half its rate carries, and what one at its rate cannot.
 LEAST_GBITS, MOST_GBITS = 0.06, 0.11
 

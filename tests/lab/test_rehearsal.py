@@ -103,6 +103,7 @@ def test_all_of_a_rehearsal_says_simulated(of_one_pair: tuple[Path, str]) -> Non
     assert [path.name for path in area.iterdir()] == ["rehearsals"]
 
 
+@pytest.mark.release
 def test_every_case_of_a_system_that_mpirun_starts_is_measured(
     railgauge: Run, verdict: Verdict
 ) -> None:
@@ -169,6 +170,7 @@ def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
     yield found
 
 
+@pytest.mark.release
 def test_ranks_that_start_alone_are_the_launchers_fault_and_no_nodes(
     rehearsed: dict[str, tuple[int, str, str]],
 ) -> None:
@@ -204,6 +206,7 @@ def test_a_sweep_that_memory_ended_is_judged_at_its_largest_size(
     assert not [f for f in verdict()["findings"] if "not measured: " in f["message"]]
 
 
+@pytest.mark.release
 def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdict) -> None:
     answer = railgauge(
         "rehearse",
@@ -219,6 +222,7 @@ def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdic
     assert {f["kind"] for f in found["findings"]} <= {"no-baseline", "not-measured", "left-out"}
 
 
+@pytest.mark.release
 def test_nccl_with_p2p_off_is_of_the_series_and_lacks_a_number_of_its_own_alone(
     railgauge: Run, area: Path
 ) -> None:
@@ -269,6 +273,7 @@ def test_exactly_the_pair_that_is_bad_is_named(
     assert "the path between n2 and n3" in " ".join(answer.stdout.split())
 
 
+@pytest.mark.release
 def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
     railgauge: Run, verdict: Verdict
 ) -> None:
@@ -283,6 +288,7 @@ def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
     assert "is at fault" not in answer.stdout and "the path between" not in answer.stdout
 
 
+@pytest.mark.release
 def test_one_launch_clears_all_pairs_of_a_round(
     railgauge: Run, area: Path, verdict: Verdict
 ) -> None:

@@ -20,6 +20,8 @@ from railgauge.tools.file_transfer import DISCARDED, PROVIDERS
 
 from .conftest import Run
 
+pytestmark = pytest.mark.release
+
 Verdict = Callable[[], dict[str, Any]]
 
 TRANSFERS = "^(Iperf3Pair|WdtTransfer|FtpTransfer|ScpTransfer|HpnScpTransfer|BbcpTransfer)"

@@ -28,6 +28,7 @@ from railgauge.lab import (
     uplinks,
 )
 from railgauge.lab.cluster import Lab
+from railgauge.lab.fault import Fault
 from railgauge.lab.nodes import VM
 from railgauge.model.uplinks import carried, document, shares
 
@@ -368,7 +369,7 @@ def list_faults(as_json: bool) -> None:
         click.echo(_line_of(cluster, item))
 
 
-def _line_of(cluster: Lab, fault: fault_kinds.Fault) -> str:
+def _line_of(cluster: Lab, fault: Fault) -> str:
     problem = fault_kinds.problem(cluster, fault)
     return f"{fault}  ({problem})" if problem else str(fault)
 

@@ -17,7 +17,7 @@ from railgauge import hostlist, lab, paths, processes
 from railgauge.common.atomic import write_text
 from railgauge.common.errors import EnvironmentProblem
 from railgauge.hooks import Say
-from railgauge.lab import driver, host, network, releases, render, rootfs, switches, vm
+from railgauge.lab import driver, host, network, releases, render, rootfs, subnet, switches, vm
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS, NAMESPACE
 from railgauge.lab.releases import Release
@@ -219,6 +219,7 @@ class Lab(Runtime):
         (run / "munge.key").write_bytes(secrets.token_bytes(1024))
         (run / "munge.key").chmod(0o600)
         (run / "rootfs").write_text(str(image))
+        subnet.prepare(self)
         (run / "shared").write_text("".join(f"{folder}\n" for folder in self._to_share()))
         self._make_homes()
         for command in COMMANDS:

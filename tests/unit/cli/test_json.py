@@ -16,6 +16,7 @@ from railgauge import paths
 from railgauge.cli import cli, running
 from railgauge.cli import lab as lab_commands
 from railgauge.lab import fault_kinds, faults, spec
+from railgauge.lab.fault import Fault
 from railgauge.model.record import Listed
 from railgauge.model.uplinks import Uplink, document
 from tests.unit import measured
@@ -199,7 +200,7 @@ def test_the_lab_is_as_its_schema(monkeypatch: pytest.MonkeyPatch, states: dict[
         services=described.services,
         service_runs=lambda name: True,
     )
-    fault = fault_kinds.Fault("rate", "n1", 10.0, "eth0")
+    fault = Fault("rate", "n1", 10.0, "eth0")
     monkeypatch.setattr(lab_commands, "open_lab", lambda: cluster)
     monkeypatch.setattr(faults, "active", lambda _: [fault])
     monkeypatch.setattr(fault_kinds, "problem", lambda *_: "")

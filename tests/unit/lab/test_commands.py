@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from railgauge.cli import lab
 from railgauge.common.errors import RailgaugeError
 from railgauge.lab import faults
-from railgauge.lab.fault_kinds import Fault
+from railgauge.lab.fault import Fault
 from railgauge.model.uplinks import Uplink, parse
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,9 +102,24 @@ def test_every_link_leads_somewhere(document: Path) -> None:
             assert link["anchor"] in anchors(target), link[0]
 
 
-def test_every_document_is_found_from_the_readme() -> None:
-    readme = (paths.HOME / "README.md").read_text(encoding="utf-8")
-    assert [d.name for d in DOCUMENTS[2:] if f"](docs/{d.name})" not in readme] == []
+def test_every_document_is_on_the_first_page_of_the_documents() -> None:
+    index = paths.HOME / "docs" / "index.md"
+    text = index.read_text(encoding="utf-8")
+    missing = [d.name for d in DOCUMENTS[2:] if d != index and f"]({d.name})" not in text]
+    assert missing == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx needs Python 3.11")
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    options = ["--quiet", "--fail-on-warning", "--keep-going"]
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, str(paths.HOME / "docs"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.stderr == ""
+    assert built.returncode == 0
 
 
 def test_the_readme_is_short() -> None:
