@@ -863,7 +863,7 @@ MUTANTS = [
     Mutant(
         "a launch clears its groups however slow the slowest is",
         "src/railgauge/node/orchestration/group_launches.py",
-        "            launch.why = low(launch.numbers, bounds)\n",
+        "            launch.why = below_bound(launch.numbers, bounds)\n",
         '            launch.why = ""\n',
         "tests/unit/node/orchestration/test_group_launches.py -k halves_name",
     ),
@@ -2990,7 +2990,7 @@ MUTANTS = [
     Mutant(
         "all nodes of a job wait for one that went while it waited",
         "src/railgauge/checks/framework/slurm_queue.py",
-        "if self._looks_at_nodes_of(job, now) and self.goes_on(job):",
+        "if self._looks_at_nodes_of(job, now) and self.continue_without(job):",
         "if False:",
         "tests/unit/slurm/test_waiting.py -k gives_up_while_it_waits",
     ),
