@@ -1279,7 +1279,7 @@ MUTANTS = [
         "src/railgauge/checks/jobs/client_server.py",
         'if after.get("state", "ACTIVE") != "ACTIVE":',
         "if False:",
-        "tests/lab/test_vm.py::test_a_rail_that_goes_down_in_mid_transfer_is_named",
+        "tests/unit/checks/jobs/test_client_server.py",
     ),
     Mutant(
         "a script goes on after an error",

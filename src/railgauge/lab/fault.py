@@ -68,7 +68,7 @@ PLACES: dict[On, str] = {
 }
 
 #: The units of values.
-Unit = Literal["GBITS", "BYTES", "MS", "PERCENT", "SECONDS", "LANES", "PER_SECOND", "LEAF"]
+Unit = Literal["GBITS", "BYTES", "MS", "PERCENT", "SECONDS", "LANES", "PER_SECOND", "NUMBER"]
 
 
 @dataclasses.dataclass(frozen=True)

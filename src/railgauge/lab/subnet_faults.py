@@ -9,9 +9,15 @@ from railgauge.common.errors import RailgaugeError
 from railgauge.lab import subnet
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Fault, Kind
-from railgauge.lab.subnet import LANES, SPEEDS_GBITS, Port
+from railgauge.lab.subnet_topology import WIDTHS, Port
 
 _BOOT = Path(__file__).parent / "boot"
+
+#: The lanes of a healthy link, and the rate of each in Gb/s.
+_LANES, _GBITS = 12, 10.0
+
+#: The rate of a lane, in Gb/s -> LinkSpeedEnabled: that rate and those below it.
+_SPEEDS_ENABLED = {2.5: 1, 5.0: 3, 10.0: 7}
 
 #: Where opensm keeps the LIDs that it has given, from one start to the next.
 _LIDS = "opensm/guid2lid"
@@ -42,11 +48,10 @@ def _move(lab: Lab, fault: Fault) -> None:
     """Plug an HCA's cable into a free port of another leaf."""
     near, _ = _ports(lab, fault)
     ports = subnet.of(lab.spec)
-    leaf = f"leaf{fault.value:g}"
-    if leaf not in ports.devices:
-        raise RailgaugeError(f"the subnet has no {leaf}")
+    leaf = subnet.switch(lab, f"leaf{fault.value:g}")
+    free = ports.free_port(leaf.name)
     _unplug(lab, fault)
-    subnet.console(lab, f"Link {ports.quoted(near)} {ports.quoted(ports.free_port(leaf))}")
+    subnet.console(lab, f"Link {ports.quoted(near)} {ports.quoted(free)}")
 
 
 def _move_back(lab: Lab, fault: Fault) -> None:
@@ -56,35 +61,34 @@ def _move_back(lab: Lab, fault: Fault) -> None:
 
 def _set(lab: Lab, fault: Fault, setting: str, value: int) -> None:
     """Give both ends of a link another width or speed, as if it had trained to that."""
-    devices = subnet.of(lab.spec).devices
     for port in _ports(lab, fault):
-        one = devices[port.device]
-        # ibsim gives an HCA's port the GUID after the HCA's own.
-        guid = one.guid + (one.kind == "Hca")
-        lab.on_head("ibportstate", "-G", f"0x{guid:x}", str(port.number), setting, str(value))
+        device = subnet.of(lab.spec).device(port.device)
+        # The port of an HCA has a GUID of its own, those of a switch have the switch's.
+        guid = device.guid + (port.port if device.kind == "hca" else 0)
+        lab.on_head("ibportstate", "-G", f"0x{guid:x}", str(port.port), setting, str(value))
 
 
 def _set_lanes(lab: Lab, fault: Fault) -> None:
-    if fault.value not in LANES:
+    if fault.value not in WIDTHS:
         raise RailgaugeError(
-            f"LANES is {fault.value:g}, expected one of {', '.join(map(str, LANES))}"
+            f"LANES is {fault.value:g}, expected one of {', '.join(map(str, WIDTHS))}"
         )
-    _set(lab, fault, "width", LANES[int(fault.value)])
+    _set(lab, fault, "width", WIDTHS[int(fault.value)])
 
 
 def _restore_lanes(lab: Lab, fault: Fault) -> None:
-    _set(lab, fault, "width", LANES[4])
+    _set(lab, fault, "width", WIDTHS[_LANES])
 
 
 def _set_lane_rate(lab: Lab, fault: Fault) -> None:
-    if fault.value not in SPEEDS_GBITS:
-        rates = ", ".join(f"{rate:g}" for rate in SPEEDS_GBITS)
+    if fault.value not in _SPEEDS_ENABLED:
+        rates = ", ".join(f"{rate:g}" for rate in _SPEEDS_ENABLED)
         raise RailgaugeError(f"GBITS is {fault.value:g}, expected one of {rates} (a lane)")
-    _set(lab, fault, "speed", SPEEDS_GBITS[fault.value])
+    _set(lab, fault, "speed", _SPEEDS_ENABLED[fault.value])
 
 
 def _restore_lane_rate(lab: Lab, fault: Fault) -> None:
-    _set(lab, fault, "speed", SPEEDS_GBITS[10.0])
+    _set(lab, fault, "speed", _SPEEDS_ENABLED[_GBITS])
 
 
 def _name(fault: Fault) -> str:
@@ -126,12 +130,12 @@ def _end_errors(lab: Lab, fault: Fault) -> None:
 
 def _switch_off(lab: Lab, fault: Fault) -> None:
     device = subnet.switch(lab, fault.node or "")
-    subnet.console(lab, f'Unlink "{device.id}"')
+    subnet.console(lab, f'Unlink "{device.node_id}"')
 
 
 def _switch_on(lab: Lab, fault: Fault) -> None:
     device = subnet.switch(lab, fault.node or "")
-    subnet.console(lab, f'ReLink "{device.id}"')
+    subnet.console(lab, f'ReLink "{device.node_id}"')
 
 
 def _stop_opensm(lab: Lab, _: Fault) -> None:
@@ -164,14 +168,14 @@ KINDS: dict[str, Kind] = {
         outlasts_power=True,
     ),
     "ib-moved": Kind(
-        "plug an HCA's cable into a free port of another leaf, by its number",
+        "plug a cable into a free port of the leaf of that NUMBER",
         *(_move, _move_back),
         on="ib-link",
-        unit="LEAF",
+        unit="NUMBER",
         outlasts_power=True,
     ),
     "ib-lanes": Kind(
-        "let an InfiniBand link run with 1, 4 or 8 LANES (4 when healthy)",
+        "let an InfiniBand link run with 1, 4 or 8 LANES (12 when healthy)",
         *(_set_lanes, _restore_lanes),
         on="ib-link",
         unit="LANES",

@@ -87,6 +87,22 @@ class Subnet:
             for device in self.devices
         )
 
+    def far_end(self, port: Port) -> Port | None:
+        """Where the cable of a port ends; None for a port without one."""
+        for cable in self.cables:
+            if port in (cable.a, cable.b):
+                return cable.b if port == cable.a else cable.a
+        return None
+
+    def quoted(self, port: Port) -> str:
+        """A port as ibsim's console takes it: `"S-0200000000000001"[3]`."""
+        return f'"{self.device(port.device).node_id}"[{port.port}]'
+
+    def free_port(self, name: str) -> Port:
+        """The first port of a switch without a cable; StopIteration where all have one."""
+        ports = (Port(name, number) for number in range(1, self.device(name).ports + 1))
+        return next(port for port in ports if self.far_end(port) is None)
+
     def limits(self) -> list[str]:
         """The options that give ibsim room for this subnet: -N nodes, -S switches, -P ports."""
         switches = [device for device in self.devices if device.kind == "switch"]
@@ -100,20 +116,30 @@ class Subnet:
 
 
 def leaf_spine(
-    hosts: Sequence[str], leaves: int, spines: int, hcas: int = 2, links: int = 1
+    hosts: Sequence[str],
+    leaves: int,
+    spines: int,
+    hcas: int = 2,
+    links: int = 1,
+    head: str | None = None,
+    free_ports: int = 0,
 ) -> Subnet:
     """Each leaf has its share of the hosts, in their order, with all of their HCAs, and `links`
-    cables to every spine. HCAs are called `HOST mlx5_0`, switches `leaf1` and `spine1`.
+    cables to every spine. HCAs are called `HOST mlx5_0`, switches `leaf1` and `spine1`. `head` is
+    on the first leaf too. Every switch has at least so many ports without a cable.
     """
     each = -(-len(hosts) // leaves)
     names = [f"leaf{number + 1}" for number in range(leaves)]
     down = [hosts[number * each : (number + 1) * each] for number in range(leaves)]
+    if head is not None:
+        down[0] = [head, *down[0]]
     tops = [f"spine{number + 1}" for number in range(spines)]
+    most = max(map(len, down)) * hcas + spines * links
     return _wired(
         list(zip(names, down, strict=True)),
         hcas,
         [(names, tops, links)],
-        each * hcas + spines * links,
+        max(most, leaves * links) + free_ports,
     )
 
 
