@@ -33,7 +33,9 @@ RUN_BY = {
     ),
     "railgauge compare": "unit/cli/test_compare.py::test_a_slower_link_is_named_and_no_other",
     "railgauge trend": "unit/cli/test_trend.py::test_a_node_is_asked_about_alone",
-    "railgauge power": "unit/verdict/comparison/test_power.py::test_it_is_said_in_a_line_a_partition",
+    "railgauge power": (
+        "unit/verdict/comparison/test_power.py::test_it_is_said_in_a_line_a_partition"
+    ),
     "railgauge promote": (
         "unit/cli/test_promote.py::test_the_median_becomes_the_baseline_with_where_it_is_from"
     ),

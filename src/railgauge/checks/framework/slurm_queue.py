@@ -340,7 +340,7 @@ class Queue:
         return sorted(
             name
             for name, node in silent.items()
-            if node.given_up or now - self._silent[name][0] > slurm_nodes.REGISTERED_S
+            if node.is_down or now - self._silent[name][0] > slurm_nodes.REGISTERED_S
         )
 
     def _goes_on_without(self, job: Any, out: Mapping[str, Failure]) -> bool:
@@ -415,7 +415,7 @@ def _unavailable(nodes: Iterable[str]) -> dict[str, Failure]:
 
 
 def _silence(node: SlurmNode) -> str:
-    return f"{node.name}, which {node.outside or 'does not answer Slurm'}"
+    return f"{node.name}, which {node.unavailable_reason or 'does not answer Slurm'}"
 
 
 def _message(error: JobError) -> str:
