@@ -877,7 +877,7 @@ MUTANTS = [
     Mutant(
         "a launch clears its groups however slow the slowest is",
         "src/railgauge/node/orchestration/group_launches.py",
-        "            launch.why = low(launch.numbers, bounds)\n",
+        "            launch.why = below_bound(launch.numbers, bounds)\n",
         '            launch.why = ""\n',
         "tests/unit/node/orchestration/test_group_launches.py -k halves_name",
     ),
@@ -2559,8 +2559,8 @@ MUTANTS = [
     Mutant(
         "a node in update that came back can be named as a partner",
         "src/railgauge/gate/readmit.py",
-        "else updating.get(name, states[name].outside)",
-        "else states[name].outside",
+        "else updating.get(name, states[name].unavailable_reason)",
+        "else states[name].unavailable_reason",
         f"{_GATE}/test_update.py -k named_as_a_partner",
     ),
     Mutant(
@@ -2636,14 +2636,14 @@ MUTANTS = [
     Mutant(
         "the reason of whoever set a node down is overwritten",
         "src/railgauge/slurm/nodes.py",
-        "theirs if node.taken_down else words",
+        "theirs if node.downed_by_admin else words",
         "words",
         "tests/unit/slurm/test_nodes.py -k set_a_node_down",
     ),
     Mutant(
         "who wants a node tested is told to overwrite the reason of whoever set it down",
         "src/railgauge/gate/run.py",
-        "    if node.drained or node.taken_down:\n",
+        "    if node.drained or node.downed_by_admin:\n",
         "    if node.drained:\n",
         f"{_GATE}/test_run.py -k did_not_hold",
     ),
@@ -2805,8 +2805,11 @@ MUTANTS = [
     Mutant(
         "a node that somebody took meanwhile is said to be in service",
         "src/railgauge/gate/run.py",
-        "run.outside = {name: node.outside for name, node in states.items() if node.outside}",
-        "run.outside = {}",
+        "    run.outside = {\n"
+        "        name: node.unavailable_reason for name, node in states.items() "
+        "if node.unavailable_reason\n"
+        "    }\n",
+        "    run.outside = {}\n",
         f"{_GATE}/test_run.py -k drained_meanwhile",
     ),
     Mutant(
@@ -2862,7 +2865,7 @@ MUTANTS = [
         "a changed node that somebody set down comes back by itself",
         "src/railgauge/node/gate.py",
         "            slurm_nodes.drain([name], reasons[name])\n",
-        "            None if state.taken_down else slurm_nodes.drain([name], reasons[name])\n",
+        "            None if state.downed_by_admin else slurm_nodes.drain([name], reasons[name])\n",
         f"{_GATE}/test_hold.py -k set_down",
     ),
     Mutant(
@@ -2917,7 +2920,7 @@ MUTANTS = [
     Mutant(
         "Slurm takes the drain of a restarted node away",
         "src/railgauge/slurm/nodes.py",
-        "    restarted = [name for name, node in known.items() if node.returns_by_itself]\n",
+        "    restarted = [name for name, node in known.items() if node.resumes_after_reboot]\n",
         "    restarted: list[str] = []\n",
         "tests/unit/slurm/test_nodes.py -k leaves_it_drained",
     ),
@@ -3004,14 +3007,14 @@ MUTANTS = [
     Mutant(
         "all nodes of a job wait for one that went while it waited",
         "src/railgauge/checks/framework/slurm_queue.py",
-        "if self._looks_at_nodes_of(job, now) and self.goes_on(job):",
+        "if self._looks_at_nodes_of(job, now) and self.continue_without(job):",
         "if False:",
         "tests/unit/slurm/test_waiting.py -k gives_up_while_it_waits",
     ),
     Mutant(
         "a restarted controller costs a job that waits its nodes",
         "src/railgauge/checks/framework/slurm_queue.py",
-        "if node.given_up or now - self._silent[name][0] > slurm_nodes.REGISTERED_S",
+        "if node.is_down or now - self._silent[name][0] > slurm_nodes.REGISTERED_S",
         "if True",
         "tests/unit/slurm/test_waiting.py -k silent_since_just_now",
     ),

@@ -461,7 +461,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
         store.accept(system, one, "release", why)
     states = answered(lambda: slurm_nodes.show(nodes))
     for name in nodes:
-        outside = states[name].outside
+        outside = states[name].unavailable_reason
         state = f"resumed, and not in service: {outside}" if outside else "in service"
         click.echo(f"{name}: {state}, untested (why: {why})")
     if silent:
@@ -470,7 +470,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
             "from the accepted one, the next hold drains it",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
-    return any(states[name].outside for name in nodes)
+    return any(states[name].unavailable_reason for name in nodes)
 
 
 @gate.command("update-done")

@@ -140,7 +140,7 @@ def _closed(states: Mapping[str, SlurmNode]) -> dict[str, str]:
     """The nodes on which Slurm starts no job of ours, and why; no one waits for them."""
     invited = "SLURM_RESERVATION" in os.environ
     return {
-        name: node.outside
+        name: node.unavailable_reason
         for name, node in states.items()
-        if node.outside and not (invited and node.answers and not node.drained)
+        if node.unavailable_reason and not (invited and node.answers and not node.drained)
     }

@@ -360,7 +360,7 @@ def idle(
         if state is None:
             left[name] = "not known to Slurm"
         elif state.drained or not state.answers or state.takes_no_job or state.restarts:
-            left[name] = state.outside
+            left[name] = state.unavailable_reason
         elif state.asleep:
             left[name] = slurm_nodes.ASLEEP
         elif state.busy:
@@ -371,7 +371,7 @@ def idle(
         elif [r for r in state.reservations if r != named] or (
             not state.reservations and "MAINTENANCE" in state.flags
         ):
-            left[name] = state.outside
+            left[name] = state.unavailable_reason
         else:
             free.append(name)
     return free, left

@@ -84,7 +84,9 @@ def _done(system: str, rules: GateRules, one: Alarm, by: str) -> str:
     store.suspect(system, one.node, one.why, by)
     if one.teeth == "hold":
         reasons = {one.node: one.why}
-        [outcome] = node_gate.keep_out(store.folder(system), rules.counted, reasons, act=True)
+        [outcome] = node_gate.drain_within_cap(
+            store.folder(system), rules.counted, reasons, act=True
+        )
         return ": ".join(filter(None, [outcome.state, outcome.why]))
     if slurm_nodes.comment(one.node, one.why):
         return "comment set"

@@ -74,7 +74,7 @@ def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[
         why = (
             "is to be readmitted itself"
             if name in nodes
-            else updating.get(name, states[name].outside)
+            else updating.get(name, states[name].unavailable_reason)
             or ("has jobs" if states[name].busy else "")
             or (f"is a suspect: {suspect.why}" if suspect else "")
             or ("" if store.readable(system, name) else "was not accepted yet")

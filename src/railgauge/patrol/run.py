@@ -127,8 +127,8 @@ def _why_left_alone(state: SlurmNode | None, due_in_s: float) -> str:
     """Why a node is not tested now; "" where it may be."""
     if state is None:
         return "Slurm does not know it"
-    if state.outside:
-        return state.outside
+    if state.unavailable_reason:
+        return state.unavailable_reason
     if state.busy:
         return "has jobs"
     if state.asleep:

@@ -590,7 +590,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
     def original(_: object, jobs: Sequence[Job]) -> None:
         late.extend(j for j in jobs if time.time() - j.submit_time >= j.max_pending_time)
 
-    reframe_guard.patient(original)(None, [job])
+    reframe_guard.wrap_pending_timeout(original)(None, [job])
     assert (late == []) == waits
     assert (job._exception is None) == waits
 

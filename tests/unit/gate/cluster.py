@@ -72,7 +72,7 @@ class Slurm:
     def drain(self, names: Any, reason: str, by: str = slurm_nodes.OURS) -> None:
         for name in names:
             node = self.show([name])[name]
-            if by == slurm_nodes.OURS and node.returns_by_itself:
+            if by == slurm_nodes.OURS and node.resumes_after_reboot:
                 self.resume([name])
             elif by == slurm_nodes.OURS and node.drained and not node.ours:
                 continue

@@ -221,7 +221,7 @@ class EndKeeper(TaskEventListener):
     def on_task_xsuccess(self, task: Any) -> None: ...
 
 
-def noting_own_jobs(original: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+def wrap_submit(original: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
     """Let the queue know a job as ours from the moment at which it has a number. Partitions are
     polled one by one, and a job of one on shared nodes must not look like somebody else's to
     another.
@@ -235,7 +235,9 @@ def noting_own_jobs(original: Callable[[Any, Any], None]) -> Callable[[Any, Any]
     return submit
 
 
-def patient(original: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Sequence[Any]], None]:
+def wrap_pending_timeout(
+    original: Callable[[Any, Sequence[Any]], None],
+) -> Callable[[Any, Sequence[Any]], None]:
     """Do not take a job that waits for another campaign's job for stuck.
 
     And give up a job that has waited too long for others: without an exception ReFrame would have
@@ -261,14 +263,14 @@ def patient(original: Callable[[Any, Sequence[Any]], None]) -> Callable[[Any, Se
             if job.jobid in ours:
                 job._submit_time = now
             elif job._exception is None:
-                slurm_queue.session.give_up(job)
-        slurm_queue.session.look_at(self, [job for job in jobs if job not in late])
+                slurm_queue.session.cancel_wait(job)
+        slurm_queue.session.poll(self, [job for job in jobs if job not in late])
         original(self, jobs)
 
     return cancel_if_pending_too_long
 
 
-def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
+def wrap_blocked_check(original: Callable[..., None]) -> Callable[..., None]:
     """Do not take a job for blocked that waits for one that ends by itself, whatever Slurm says, or
     that goes on without the nodes on which it does not start.
     """
@@ -287,8 +289,8 @@ def blocked_only(original: Callable[..., None]) -> Callable[..., None]:
             jobid: whys
             for jobid, whys in reasons.items()
             if jobid in pending
-            and not all(slurm_queue.session.ends_by_itself(pending[jobid], why) for why in whys)
-            and not slurm_queue.session.goes_on(pending[jobid], whys)
+            and not all(slurm_queue.session.is_transient(pending[jobid], why) for why in whys)
+            and not slurm_queue.session.continue_without(pending[jobid], whys)
         }
         if blocked:
             original(self, jobs, blocked)
@@ -324,7 +326,7 @@ def with_preempted(original: Callable[[str | None], bool]) -> Callable[[str | No
     return completed
 
 
-def asked_once(original: property) -> property:
+def cache_nodelist(original: property) -> property:
     """Have Slurm name the nodes of a job that ended once for as long as it reports the same ones.
     ReFrame starts a command for it with every line that it logs of the job: 19 of one case.
     """
@@ -413,9 +415,9 @@ def install() -> None:
     policy.deps_succeeded = with_passed_places(policy.deps_succeeded, "succeeded")
     slurm_scheduler._run_strict = without_resized(slurm_scheduler._run_strict)
     slurm_scheduler.slurm_state_completed = with_preempted(slurm_scheduler.slurm_state_completed)
-    slurm_scheduler._SlurmJob.nodelist = asked_once(slurm_scheduler._SlurmJob.nodelist)
-    SlurmJobScheduler.submit = noting_own_jobs(SlurmJobScheduler.submit)
-    SlurmJobScheduler._cancel_if_blocked = blocked_only(SlurmJobScheduler._cancel_if_blocked)
-    SlurmJobScheduler._cancel_if_pending_too_long = patient(
+    slurm_scheduler._SlurmJob.nodelist = cache_nodelist(slurm_scheduler._SlurmJob.nodelist)
+    SlurmJobScheduler.submit = wrap_submit(SlurmJobScheduler.submit)
+    SlurmJobScheduler._cancel_if_blocked = wrap_blocked_check(SlurmJobScheduler._cancel_if_blocked)
+    SlurmJobScheduler._cancel_if_pending_too_long = wrap_pending_timeout(
         SlurmJobScheduler._cancel_if_pending_too_long
     )

@@ -156,7 +156,7 @@ class Queue:
             failures[node] = dataclasses.replace(failures[node], kind=DISTURBED, message=message)
         return failures
 
-    def goes_on(self, job: Any, reasons: Collection[str] = (NOT_AVAILABLE,)) -> bool:
+    def continue_without(self, job: Any, reasons: Collection[str] = (NOT_AVAILABLE,)) -> bool:
         """Let a job that waits for one of these reasons go on without those of its nodes on which
         none starts by now; False where it has none of these, or cannot do without them.
         """
@@ -170,7 +170,7 @@ class Queue:
         self._release(job)
         return went_on
 
-    def look_at(self, scheduler: Any, jobs: Sequence[Any]) -> None:
+    def poll(self, scheduler: Any, jobs: Sequence[Any]) -> None:
         """Say once what the pending jobs wait for. Cancel those that wait in vain, and those whose
         batch script has gone with its node.
         """
@@ -181,7 +181,7 @@ class Queue:
                 self._explain(job)
                 continue
             self._release(job)
-            if self._looks_at_nodes_of(job, now) and self.goes_on(job):
+            if self._looks_at_nodes_of(job, now) and self.continue_without(job):
                 continue
             asked_at = self._asked_at.get(job.jobid)
             waited = now - (job.submit_time if asked_at is None else asked_at)
@@ -198,7 +198,7 @@ class Queue:
                 self._release(job)
                 continue
             if obstacle.standing or out:
-                self.give_up(job, obstacle)
+                self.cancel_wait(job, obstacle)
                 scheduler.cancel(job)
 
     def lost_host(self, job_id: str | None) -> Failure | None:
@@ -237,7 +237,7 @@ class Queue:
                 self._say(f"job {number} is cancelled: its conductor's node {_silence(node)}")
                 scheduler.cancel(job)
 
-    def ends_by_itself(self, job: Any, reason: str) -> bool:
+    def is_transient(self, job: Any, reason: str) -> bool:
         """Whether Slurm's `reason` is that nodes are not available, and only jobs that run there
         are in the way: under load Slurm gives this reason for busy nodes, too.
         """
@@ -246,7 +246,7 @@ class Queue:
         held = self._node_obstacles(sorted(self._place(job).nodes))
         return bool(held) and all(obstacle.job for obstacle in held.values())
 
-    def give_up(self, job: Any, obstacle: Obstacle | None = None) -> None:
+    def cancel_wait(self, job: Any, obstacle: Obstacle | None = None) -> None:
         """End the wait of a job, and of every other with the same obstacle."""
         obstacle = obstacle or self._obstacle(job)
         why = f": {obstacle.why}" if obstacle else ""
@@ -340,7 +340,7 @@ class Queue:
         return sorted(
             name
             for name, node in silent.items()
-            if node.given_up or now - self._silent[name][0] > slurm_nodes.REGISTERED_S
+            if node.is_down or now - self._silent[name][0] > slurm_nodes.REGISTERED_S
         )
 
     def _goes_on_without(self, job: Any, out: Mapping[str, Failure]) -> bool:
@@ -415,7 +415,7 @@ def _unavailable(nodes: Iterable[str]) -> dict[str, Failure]:
 
 
 def _silence(node: SlurmNode) -> str:
-    return f"{node.name}, which {node.outside or 'does not answer Slurm'}"
+    return f"{node.name}, which {node.unavailable_reason or 'does not answer Slurm'}"
 
 
 def _message(error: JobError) -> str:

@@ -28,9 +28,9 @@ from railgauge.node.transport import results_file
 from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
 
-#: The beginning of the reason of groups that were not told apart
+#: The beginning of the reason of groups that could not be isolated
 #: (railgauge.node.orchestration.group_launches).
-_NOT_TOLD_APART = "not told apart"
+_NOT_ISOLATED = "could not isolate the bad group"
 
 
 class LaunchCheck(SweepCheck):
@@ -247,20 +247,20 @@ class LaunchCheck(SweepCheck):
         return [Failure(DISTURBED, f"not measured: {words}")]
 
     def job_failures(self) -> Sequence[Failure]:
-        """The failures of the job, with those of groups that were not told apart: at least one of
-        these is bad, unless Slurm itself had trouble during their launch.
+        """The failures of the job, with one for all groups that could not be isolated: at least one
+        of these is bad, unless Slurm itself had trouble during their launch.
         """
         apart = [
             place.nodes
             for place in self._wanted
-            if self.not_run.get(place.place, "").startswith(_NOT_TOLD_APART)
+            if self.not_run.get(place.place, "").startswith(_NOT_ISOLATED)
         ]
         reasons = dict.fromkeys(
-            why for why in self.not_run.values() if why.startswith(_NOT_TOLD_APART)
+            why for why in self.not_run.values() if why.startswith(_NOT_ISOLATED)
         )
         failures = list(super().job_failures())
         if apart:
-            message = f"{len(apart)} groups of nodes were {'; '.join(reasons)}"
+            message = f"{len(apart)} groups of nodes: {'; '.join(reasons)}"
             step = f"railgauge show CAMPAIGN {apart[0][0]}; measure again: railgauge accept --nodes"
             kind = DISTURBED if ends.controller_trouble(self._job_error) else NOT_TOLD_APART
             failures.append(Failure(kind, message, next_step=step))

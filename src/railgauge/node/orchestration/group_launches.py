@@ -105,7 +105,7 @@ def largest(text: str) -> dict[str, float]:
     return dict(zip(("busbw", "busbw_in_place"), values))
 
 
-def low(numbers: Numbers, bounds: Numbers) -> str:
+def below_bound(numbers: Numbers, bounds: Numbers) -> str:
     """Which number is below its bound, in words; "" where none is."""
     for metric, least in bounds.items():
         if numbers.get(metric, 0.0) < least:
@@ -114,7 +114,7 @@ def low(numbers: Numbers, bounds: Numbers) -> str:
     return ""
 
 
-def failed(lines: Sequence[Spec | None], text: str) -> str:
+def rank_failure(lines: Sequence[Spec | None], text: str) -> str:
     """Why ranks with these exit lines (None where missing) did not run well; "" where they did."""
     ranks = len(lines)
     silent = [rank for rank, line in enumerate(lines) if line is None]
@@ -130,7 +130,7 @@ def failed(lines: Sequence[Spec | None], text: str) -> str:
     return ""
 
 
-def cut(places: Sequence[int], parts: int) -> list[Sequence[int]]:
+def split(places: Sequence[int], parts: int) -> list[Sequence[int]]:
     """Cut into `parts` parts (fewer where there are fewer places) whose sizes differ by one at
     most.
     """
@@ -141,7 +141,7 @@ def cut(places: Sequence[int], parts: int) -> list[Sequence[int]]:
 
 #: A half is as low as the launch that it is of, where its number is at most so many times that: the
 #: slowest group of the launch is in it.
-_AS_LOW = 1.25
+_SAME_FAULT_RATIO = 1.25
 
 
 class Launch:
@@ -177,12 +177,12 @@ class Launch:
 
     def _is_as_low(self, half: Launch) -> bool:
         return any(
-            metric in half.numbers and half.numbers[metric] <= _AS_LOW * value
+            metric in half.numbers and half.numbers[metric] <= _SAME_FAULT_RATIO * value
             for metric, value in self.numbers.items()
         )
 
     def halve(self) -> list[Launch]:
-        self.halves = [Launch(part, self.order, self.number) for part in cut(self.places, 2)]
+        self.halves = [Launch(part, self.order, self.number) for part in split(self.places, 2)]
         return self.halves
 
 
@@ -234,10 +234,10 @@ class Driver:
                 if launch.why and len(launch.places) > 1:
                     bad.append((number, launch, bounds))
                 else:
-                    self._settle(launch, number)
+                    self._record_outcome(launch, number)
         for number, launch, bounds in bad:
-            self._tell_apart(launch, bounds)
-            self._settle(launch, number)
+            self._bisect(launch, bounds)
+            self._record_outcome(launch, number)
 
     def _first(self, places: Sequence[int], number: int) -> tuple[list[Launch], Numbers]:
         """The first launches of a round, and the bounds of its numbers: where these are not known,
@@ -247,7 +247,7 @@ class Driver:
         is_known = bool(order["bounds"])
         bounds: Numbers = {**order["least"], **order["bounds"]}
         count = len(places) if not order["together"] else 1 if is_known else _PARTS
-        launches = [Launch(part, number) for part in cut(places, count)]
+        launches = [Launch(part, number) for part in split(places, count)]
         self._launch(launches, bounds)
         if not is_known:
             by_peers = best(launches, order["spread"])
@@ -258,7 +258,7 @@ class Driver:
                 self._bound(launch, bounds)
         return launches, bounds
 
-    def _tell_apart(self, root: Launch, bounds: Numbers) -> None:
+    def _bisect(self, root: Launch, bounds: Numbers) -> None:
         """Halve what is bad, level by level."""
         level = [root]
         while level:
@@ -269,27 +269,27 @@ class Driver:
 
     # --- what becomes of the places ---
 
-    def _settle(self, launch: Launch, round_: int) -> None:
+    def _record_outcome(self, launch: Launch, round_: int) -> None:
         if launch.why is None:
             why = f"the job had no time left for it{launch.lacked}"
-            apart = f"not told apart from others in launch {launch.parent}: "
+            apart = f"could not isolate the bad group of launch {launch.parent}: "
             self._refuse(launch, round_, why if launch.parent is None else apart + why)
         elif launch.why and not launch.is_explained:
             self._refuse(
                 launch,
                 round_,
-                f"not told apart from others: {launch.why} in launch {launch.number} of "
-                f"{len(launch.places)} groups at once, and both halves of it were good: load, or "
-                "a fault that comes and goes",
+                f"could not isolate the bad group: {launch.why} in launch {launch.number} of "
+                f"{len(launch.places)} groups at once, and both halves passed (load, or an "
+                "intermittent fault)",
             )
         elif any(half.why is not None for half in launch.halves):
             for half in launch.halves:
-                self._settle(half, round_)
+                self._record_outcome(half, round_)
         elif launch.why and len(launch.places) > 1:
             self._refuse(
                 launch,
                 round_,
-                f"not told apart from others: {launch.why} in launch {launch.number} of "
+                f"could not isolate the bad group: {launch.why} in launch {launch.number} of "
                 f"{len(launch.places)} groups at once, and the job had no time left to halve it",
             )
         else:
@@ -394,7 +394,7 @@ class Driver:
         files = [folder / f"rank{rank}.json" for rank in range(len(hosts))]
         lines = list(self._readers.map(_document, files))
         table = _text(folder / "rank0.out")
-        launch.why = failed(lines, table) or call.note
+        launch.why = rank_failure(lines, table) or call.note
         try:
             launch.numbers = largest(table)
         except ValueError as error:
@@ -409,7 +409,7 @@ class Driver:
     def _bound(launch: Launch, bounds: Numbers) -> None:
         """Judge the numbers of a launch that is good otherwise."""
         if launch.why == "":
-            launch.why = low(launch.numbers, bounds)
+            launch.why = below_bound(launch.numbers, bounds)
             launch.is_low = bool(launch.why)
 
     def _keep(

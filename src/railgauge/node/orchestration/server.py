@@ -47,37 +47,37 @@ class Launcher(Protocol):
     def send_signal(self, number: int) -> None: ...
 
 
-class Door:
+class Listener:
     """Accepts connections; those that prove to be agents are handed to the sweep."""
 
     def __init__(self, secret: bytes, nodes: tuple[str, ...], welcome: Callable[[AgentEnd], None]):
         self._secret, self._nodes, self._welcome = secret, frozenset(nodes), welcome
         self._unproved: dict[AgentEnd, str] = {}
         self._most = MOST_UNPROVED + len(nodes)
-        self.strangers = 0
+        self.rejected = 0
         self.addresses: list[str] = []
 
     def open(self) -> AgentEnd:
         return AgentEnd(self._secret, self._nodes, self)
 
-    def came(self, end: AgentEnd, address: str) -> None:
+    def on_connect(self, end: AgentEnd, address: str) -> None:
         self._unproved[end] = address
         if len(self._unproved) > self._most:
             next(iter(self._unproved)).close("too many at once")
 
-    def proved(self, end: AgentEnd) -> None:
+    def on_authenticated(self, end: AgentEnd) -> None:
         """Refused where that node has an agent already."""
         self._welcome(end)
         self._unproved.pop(end, None)
         # Together they never exceed the open files that this process may have.
         self._most -= 1
 
-    def left(self, end: AgentEnd) -> None:
+    def on_disconnect(self, end: AgentEnd) -> None:
         """A connection ended before it proved to be an agent's."""
         address = self._unproved.pop(end, None)
         if address is None:
             return
-        self.strangers += 1
+        self.rejected += 1
         if len(self.addresses) < _NAMED and address not in self.addresses:
             self.addresses.append(address)
 
@@ -89,9 +89,9 @@ class Door:
 class AgentEnd(protocol.ConductorLink):
     """An accepted connection."""
 
-    def __init__(self, secret: bytes, nodes: frozenset[str], door: Door) -> None:
-        super().__init__(secret, nodes, lambda _: door.proved(self))
-        self._door = door
+    def __init__(self, secret: bytes, nodes: frozenset[str], listener: Listener) -> None:
+        super().__init__(secret, nodes, lambda _: listener.on_authenticated(self))
+        self._listener = listener
         #: what is done with a message, and with the end of the connection, of an agent
         self.received: Callable[[str, protocol.Message], None] | None = None
         self.ended: Callable[[str, str], None] | None = None
@@ -100,7 +100,7 @@ class AgentEnd(protocol.ConductorLink):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         address = transport.get_extra_info("peername") or ("unknown",)
-        self._door.came(self, str(address[0]))
+        self._listener.on_connect(self, str(address[0]))
         if not self.closed:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(PROOF_S, self._prove_or_go)
@@ -119,7 +119,7 @@ class AgentEnd(protocol.ConductorLink):
         if not self.proved:
             # Nothing that a stranger has sent is waited for.
             self.transport.abort()
-            self._door.left(self)
+            self._listener.on_disconnect(self)
         elif self.ended is not None:
             self.ended(self.node, why)
 
@@ -131,7 +131,7 @@ class Conductor:
         self, orders: sweep_file.Sweep, secret: bytes, write: Callable[[results_file.Event], None]
     ) -> None:
         self.orders, self._write = orders, write
-        self.door = Door(secret, orders.nodes, self._welcome)
+        self.listener = Listener(secret, orders.nodes, self._welcome)
         self.rounds = Rounds(orders, self._send, write, self._drop)
         self._agents: dict[str, AgentEnd] = {}
         self._began = time.monotonic()
@@ -146,7 +146,7 @@ class Conductor:
         """Let in who comes to that socket."""
         backlog = len(self.orders.nodes) + MOST_UNPROVED
         loop = asyncio.get_running_loop()
-        return await loop.create_server(self.door.open, sock=listening, backlog=backlog)
+        return await loop.create_server(self.listener.open, sock=listening, backlog=backlog)
 
     def _welcome(self, end: AgentEnd) -> None:
         if end.node in self._agents or end.node in self.rounds.lost:
@@ -238,7 +238,7 @@ class Conductor:
             end.ended = None
             end.send({"do": "end"})
             end.flush()
-        self.door.close()
+        self.listener.close()
 
 
 async def conduct(
@@ -265,8 +265,8 @@ async def conduct(
         conductor.end()
         server.close()
         await _end(launcher, ended)
-    if conductor.door.strangers:
-        count, addresses = conductor.door.strangers, conductor.door.addresses
+    if conductor.listener.rejected:
+        count, addresses = conductor.listener.rejected, conductor.listener.addresses
         writer.write({"event": "strangers", "count": count, "from": addresses})
     seconds = round(time.monotonic() - began, 3)
     writer.write({"event": "end", "seconds": seconds, "why": why})

@@ -187,10 +187,10 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
             with watched(spec, lanes):
                 return servers
         with measured(spec, lanes, "server", peer):
-            peer.tell("ready", [address_of(lane, port) for lane, port in zip(lanes, ports)])
+            peer.send("ready", [address_of(lane, port) for lane, port in zip(lanes, ports)])
             # The client may wait as long to start as the server did; then it has its time.
             limit_s = spec["start_limit_s"] + spec["run_limit_s"] + _AFTER_S
-            peer.attend(servers, limit_s)
+            peer.wait(servers, limit_s)
             after(servers, peer)
     finally:
         for server in servers:
@@ -229,7 +229,7 @@ def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dic
     NoWay where it does not.
     """
     began = time.monotonic()
-    ready: list[dict[str, Any]] | None = peer.hear("ready", limit_s)
+    ready: list[dict[str, Any]] | None = peer.receive("ready", limit_s)
     if ready is None:
         waited = time.monotonic() - began
         raise network_path.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
@@ -309,9 +309,9 @@ def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
     for lane, call in zip(lanes, calls):
         lane.facts.update(network_path.state_after(lane.facts))
         line = exit_line(call, spec["tool"], spec["version"], lane.facts, _RANKS[role])
-        peer.leave(call, line, lane.files)
+        peer.report(call, line, lane.files)
         lines.append(line)
-    peer.left(any(call.process is not None for call in calls))
+    peer.finished(any(call.process is not None for call in calls))
     return lines[0]
 
 

@@ -241,9 +241,9 @@ def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[N
         yield
         contention["own_s"] = round(_own_user_s() - own_s, 3)
         if role == "client":
-            peer.tell(_MEASURED)
+            peer.send(_MEASURED)
         else:
-            peer.hear(_MEASURED, _CLIENT_S)
+            peer.receive(_MEASURED, _CLIENT_S)
         if stressors and before:
             contention["before"] = before
             _look_back(stressors, contention)

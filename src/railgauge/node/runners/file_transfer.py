@@ -147,7 +147,7 @@ class Side:
             except OSError as error:
                 raise NoWay(f"the files cannot be made in {self.folder}: {error}") from None
             self.lane.files[MANIFEST_FILE] = json.dumps(manifest)
-            self.peer.tell(_MANIFEST, manifest)
+            self.peer.send(_MANIFEST, manifest)
 
     def verify(self) -> None:
         """Put what arrived here into the facts."""
@@ -159,7 +159,7 @@ class Side:
             return
         try:
             # It was told before anything of them was sent.
-            manifest = self.peer.hear(_MANIFEST, 0) or {}
+            manifest = self.peer.receive(_MANIFEST, 0) or {}
             self.facts["arrived"] = file_set.verify(folder, manifest)
         except (OSError, ValueError) as error:
             self.facts["arrived_unknown"] = f"{type(error).__name__}: {error}"
@@ -178,7 +178,7 @@ class Side:
 
     def secret(self) -> str:
         """The secret that the other side sent to this one alone; NoWay where none came."""
-        secret = self.peer.hear(_SECRET, 0)
+        secret = self.peer.receive(_SECRET, 0)
         if secret is None:
             raise NoWay("no secret of the other side")
         return str(secret)
@@ -249,7 +249,7 @@ class Ftp(Server):
         entry = ["--file", f"{side.folder}/passwd", *user, *home]
         _run_quietly(["ftpasswd", "--passwd", "--stdin", *entry], f"{password}\n")
         Path(f"{side.folder}/passwd").chmod(0o600)
-        side.peer.tell(_SECRET, password)
+        side.peer.send(_SECRET, password)
         return {}
 
     def environment(self, side: Side) -> dict[str, str]:
@@ -284,8 +284,8 @@ def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
         address = side.values["address"] or spec["server_host"]
         here = {"address": address, "port": port, "remote": side.folder, **more}
         with client_server.measured(spec, [side.lane], "server", side.peer):
-            side.peer.tell("ready", [here])
-            side.peer.attend([server], _transfer_limit_s(spec))
+            side.peer.send("ready", [here])
+            side.peer.wait([server], _transfer_limit_s(spec))
             stop(server)
     finally:
         server.kill("ended with the job")
@@ -360,10 +360,10 @@ def serve_wdt(side: Side) -> Call:
             server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
             return server
         address = side.values["address"] or spec["server_host"]
-        side.peer.tell(_SECRET, url)
+        side.peer.send(_SECRET, url)
         with client_server.measured(spec, [side.lane], "server", side.peer):
-            side.peer.tell("ready", [{"address": address}])
-            side.peer.attend([server], _transfer_limit_s(spec))
+            side.peer.send("ready", [{"address": address}])
+            side.peer.wait([server], _transfer_limit_s(spec))
             client_server.after([server], side.peer)
     finally:
         server.kill("ended with the job")
@@ -410,7 +410,7 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
     with scratch(orders["scratch"], needed, lane.facts) as folder:
         side = Side(spec, "server", lane, peer, folder)
         side.make_files()
-        offer = peer.hear("offer", orders["prepare_limit_s"])
+        offer = peer.receive("offer", orders["prepare_limit_s"])
         if offer is None:
             raise NoWay(f"{spec['client_host']} was not prepared in time")
         with working_in(folder):
@@ -427,7 +427,7 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
         side = Side(spec, "client", lane, peer, folder)
         side.make_files()
         by_wdt = orders["by"] == "wdt"
-        peer.tell("offer", {} if by_wdt else SERVERS[orders["by"]].offer(side))
+        peer.send("offer", {} if by_wdt else SERVERS[orders["by"]].offer(side))
         with client_server.measured(spec, lanes, "client", peer):
             limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
             (ready,) = client_server.find_servers(spec, lane, peer, limit_s)

@@ -45,8 +45,8 @@ def measure(
     """This side's exit line of the run that counts: `line`, or that of the second one."""
     other = peer.within(PREFIX)
     well, unmeasured = line["call"]["exit_code"] == 0, FACT in line["facts"]
-    other.tell(FACT, [well, unmeasured])
+    other.send(FACT, [well, unmeasured])
     # Both sides hear of both.
-    theirs = other.hear(FACT, ANSWER_S) or [False, False]
+    theirs = other.receive(FACT, ANSWER_S) or [False, False]
     again = well and theirs[0] and (unmeasured or theirs[1])
     return run(spec, role, other) if again else line

@@ -69,9 +69,9 @@ def measure(
     if role == "client":
         rate, mtu_bytes = rate_gbits(line), line["facts"].get("mtu_bytes")
         slow = rate is not None and rate < on_the_wire(spec["least_gbits"], mtu_bytes)
-        other.tell(DECISION, slow)
+        other.send(DECISION, slow)
     else:
-        slow = bool(other.hear(DECISION, ANSWER_S))
+        slow = bool(other.receive(DECISION, ANSWER_S))
     if slow:
         changed = {**spec, "server_host": spec["client_host"], "client_host": spec["server_host"]}
         run(changed, "server" if role == "client" else "client", other)

@@ -35,8 +35,8 @@ def side(spec: Spec, role: str, peer: Peer) -> None:
     os.environ["PATH"] = search_path(spec)
     call, files = run(spec)
     line = exit_line(call, spec["tool"], spec["version"], {"hostname": host_name()}, 0)
-    peer.leave(call, line, files)
-    peer.left(call.process is not None)
+    peer.report(call, line, files)
+    peer.finished(call.process is not None)
 
 
 def run(spec: Spec) -> tuple[Call, dict[str, str]]:

@@ -93,11 +93,11 @@ class Peer:
 
     # --- mail ------------------------------------------------------------------------------------
 
-    def tell(self, name: str, document: Any = True) -> None:
+    def send(self, name: str, document: Any = True) -> None:
         """To the other side; it hears it by this name, once. Not None: that is no mail."""
         self._channel.send({"do": "mail", "name": self._prefix + name, "body": document})
 
-    def hear(self, name: str, limit_s: float) -> Any | None:
+    def receive(self, name: str, limit_s: float) -> Any | None:
         """What the other side tells by that name; None at the limit, or where it has ended."""
         deadline = time.monotonic() + limit_s
         wanted = self._prefix + name
@@ -121,7 +121,7 @@ class Peer:
         """Whether the other side has left its exit lines, of tools that it had started."""
         return self._channel.mails.get(self._prefix + _LEFT) is True
 
-    def attend(self, calls: Iterable[Call], limit_s: float) -> None:
+    def wait(self, calls: Iterable[Call], limit_s: float) -> None:
         """Return when all calls, or the other side, have ended, or after `limit_s`."""
         deadline = time.monotonic() + limit_s
         while True:
@@ -135,7 +135,7 @@ class Peer:
 
     # --- what is left ----------------------------------------------------------------------------
 
-    def leave(self, call: Call, line: dict[str, Any], files: dict[str, str] | None = None) -> None:
+    def report(self, call: Call, line: dict[str, Any], files: dict[str, str] | None = None) -> None:
         """A call's exit line and its outputs, for the sweep's record."""
         self._channel.send(
             {
@@ -148,8 +148,8 @@ class Peer:
             }
         )
 
-    def left(self, ran: bool) -> None:
+    def finished(self, ran: bool) -> None:
         """All of this side's calls of this direction have ended, and their lines are left; `ran` is
         whether any of them had been started.
         """
-        self.tell(_LEFT, ran)
+        self.send(_LEFT, ran)

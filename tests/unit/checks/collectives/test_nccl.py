@@ -166,12 +166,12 @@ def test_groups_that_were_not_told_apart_are_no_pass_and_accuse_nobody(check: An
     orders = check.orders()
     one = nccl_left.launch(check, orders, 0, [0, 1], 0, SLOW)
     other = nccl_left.launch(check, orders, 0, [2, 3], 1, GOOD)
-    why = "not told apart from others: busbw is 406 in launch 0"
+    why = "could not isolate the bad group: busbw is 406 in launch 0"
     ends = [nccl_left.outcome(p, why, "refused") for p in (0, 1)]
     ends += [nccl_left.outcome(p) for p in (2, 3)]
     events = nccl_left.events_of(one) + nccl_left.events_of(other)
     nccl_left.write(check, [*events, *ends])
-    assert "2 groups of nodes were not told apart" in ended_jobs.judge(check)
+    assert "2 groups of nodes: could not isolate the bad group" in ended_jobs.judge(check)
     assert len(check.results) == 2 and len(check.not_run) == 2
     (failure,) = check.job_failures()
     assert failure.kind == "not-told-apart" and failure.nodes == ()

@@ -49,7 +49,7 @@ class _Job:
             self._nodelist = list(self.answer)
         return self._nodelist
 
-    nodelist = reframe_guard.asked_once(_nodes)
+    nodelist = reframe_guard.cache_nodelist(_nodes)
 
 
 def test_slurm_is_asked_once_for_the_nodes_of_a_job_that_ended() -> None:

@@ -268,8 +268,7 @@ import json, socket, sys
 orders = json.loads(sys.stdin.readline())
 sys.path.insert(0, {source!r})
 import asyncio
-from railgauge.node.orchestration import agent
-from railgauge.node.orchestration import sweep_file as sweep
+from railgauge.node.orchestration import agent, sweep_file as sweep
 list = sweep.read(sys.argv[1])
 async def main():
     over = asyncio.get_running_loop().create_future()

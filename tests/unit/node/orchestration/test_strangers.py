@@ -153,7 +153,7 @@ def test_a_sweep_without_strangers_tells_of_none() -> None:
         pass
 
     running = with_conductor(nothing)
-    assert running.is_good() and running.conductor.door.strangers == 0
+    assert running.is_good() and running.conductor.listener.rejected == 0
 
 
 def test_one_with_another_secret_does_not_join() -> None:
@@ -163,11 +163,11 @@ def test_one_with_another_secret_does_not_join() -> None:
         await loop.create_connection(lambda: made, "127.0.0.1", running.port)
         # It finds out that this is not its conductor, before the conductor does.
         assert await made.met == "a line with a wrong MAC"
-        await until(lambda: running.conductor.door.strangers)
+        await until(lambda: running.conductor.listener.rejected)
         assert running.of("joined") == []
 
     running = with_conductor(attack)
-    assert running.is_good() and running.conductor.door.strangers == 1
+    assert running.is_good() and running.conductor.listener.rejected == 1
 
 
 def test_one_that_makes_up_a_proof_is_sent_away() -> None:
@@ -263,7 +263,7 @@ def test_whatever_a_stranger_says_he_is_sent_away(said: bytes) -> None:
         assert await is_sent_away(reader)
 
     running = with_conductor(attack)
-    assert running.is_good() and running.conductor.door.strangers == 1
+    assert running.is_good() and running.conductor.listener.rejected == 1
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
@@ -289,16 +289,16 @@ def test_an_agent_that_is_sent_away_before_it_has_proved_itself_comes_again() ->
     async def again() -> Running:
         running = Running()
         server = await running.listen()
-        come = running.conductor.door.came
+        connect = running.conductor.listener.on_connect
         sent_away: list[str] = []
 
-        def came(end: conductor_server.AgentEnd, address: str) -> None:
-            come(end, address)
+        def on_connect(end: conductor_server.AgentEnd, address: str) -> None:
+            connect(end, address)
             if not sent_away:
                 sent_away.append(address)
                 end.close("too many at once")
 
-        running.conductor.door.came = came  # type: ignore[method-assign]
+        running.conductor.listener.on_connect = on_connect  # type: ignore[method-assign]
 
         def make() -> Agent:
             return Agent(orders(), "n1", running.secret, start, lambda why: None)
@@ -328,14 +328,14 @@ def test_half_open_connections_by_the_hundred_keep_nobody_out(
         for _ in range(400):
             kept.append(socket.create_connection(("127.0.0.1", running.port)))
             await asyncio.sleep(0)
-        await until(lambda: running.conductor.door.strangers >= 298)
-        assert len(running.conductor.door._unproved) <= 100 + len(NODES)
+        await until(lambda: running.conductor.listener.rejected >= 298)
+        assert len(running.conductor.listener._unproved) <= 100 + len(NODES)
         monkeypatch.undo()
 
     running = with_conductor(attack)
     for one in kept:
         one.close()
-    assert running.is_good() and running.conductor.door.strangers >= 298
+    assert running.is_good() and running.conductor.listener.rejected >= 298
 
 
 def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(
@@ -346,7 +346,7 @@ def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(
         for byte in hello():
             writer.write(bytes([byte]))
             await asyncio.sleep(0.05)
-            if reader.at_eof() or running.conductor.door.strangers:
+            if reader.at_eof() or running.conductor.listener.rejected:
                 break
         else:
             pytest.fail("all of it was waited for")
@@ -374,7 +374,7 @@ def test_a_second_agent_of_a_node_is_sent_away_and_the_first_one_stays() -> None
 
     running = asyncio.run(second())
     assert running.is_good() and len(running.of("joined")) == 2
-    assert running.conductor.door.strangers == 1
+    assert running.conductor.listener.rejected == 1
 
 
 @pytest.mark.parametrize(
@@ -474,8 +474,8 @@ def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:
             await is_sent_away(reader)
 
     running = with_conductor(attack)
-    door = running.conductor.door
-    assert (door.strangers, door.addresses) == (3, ["127.0.0.1"])
+    listener = running.conductor.listener
+    assert (listener.rejected, listener.addresses) == (3, ["127.0.0.1"])
     assert "rm -rf" not in json.dumps(running.events)
 
 

@@ -164,13 +164,13 @@ def test_a_rank_that_slurm_stops_leaves_its_line(tmp_path: Path) -> None:
 #: The signal comes when the tool runs, and nobody has it in hand yet.
 SIGNALLED = """
 import os, pathlib, signal, sys
-from railgauge.node.runners import mpi_ranks as ranks
-started = ranks.RankCall._open
+from railgauge.node.runners import mpi_ranks
+started = mpi_ranks.RankCall._open
 def start(*words):
     pathlib.Path("tool").write_text(str(started(*words).pid))
     os.kill(os.getpid(), signal.SIGTERM)
-ranks.RankCall._open = start
-sys.exit(ranks.main())
+mpi_ranks.RankCall._open = start
+sys.exit(mpi_ranks.main())
 """
 
 

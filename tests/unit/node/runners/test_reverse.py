@@ -80,7 +80,7 @@ class Pair:
         reverse.measure(spec, role, Peer(cast(channel.Channel, self.channel)), client, self.run)
 
     def run(self, spec: dict[str, Any], role: str, other: Peer) -> None:
-        other.tell("ready")
+        other.send("ready")
         self.ran.append((role, spec["server_host"], spec["client_host"]))
 
 
