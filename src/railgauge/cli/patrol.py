@@ -48,7 +48,7 @@ def patrol(
 
     Made to be started every hour or so by cron, jobs/patrol.sbatch or scrontab. Its jobs have a low
     priority, and one that Slurm preempts ends it. What becomes of a node that a check accuses says
-    `teeth` in gate.yaml; RAILGAUGE_ON_SUSPECT is a command that gets a node that was held or
+    `enforcement` in gate.yaml; RAILGAUGE_ON_SUSPECT is a command that gets a node that was held or
     commented on, and why.
 
     Exit code: 0 all that were tested are accepted, or nobody to test; 1 a node is accused; 2 not

@@ -44,7 +44,7 @@ def trust(system: str | None, as_json: bool) -> None:
     for one in trusts:
         if one.proposed != one.teeth:
             click.echo(
-                f"{one.check}: {one.teeth} -> {one.proposed}: edit teeth in "
+                f"{one.check}: {one.teeth} -> {one.proposed}: edit enforcement in "
                 f"configs/systems/{chosen}/gate.yaml"
             )
 

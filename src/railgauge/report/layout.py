@@ -110,7 +110,7 @@ def print_table(
     else:
         shown, left_out = list(range(group, len(headers))), []
     for heading, members in itertools.groupby(rows, key=lambda row: [c.plain for c in row[:group]]):
-        say(console, "  ".join(filter(None, heading)))
+        say(console, "  ".join(filter(None, heading)), rest="    ")
         for row in members:
             if fits:
                 _print_row(console, table, [row[n] for n in shown], shown, widths)

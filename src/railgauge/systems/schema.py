@@ -27,12 +27,14 @@ from railgauge.yamlfile import Strict
 class Budget(Strict):
     """How much a counter may grow on one node during one test."""
 
+    RENAMED = {"most": "max"}
+
     counters: Expression
     """Matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
     `ethtool/eth0/rx_crc_errors_phy` or `net/eth0/rx_errors`; of several budgets that match, the
     first counts.
     """
-    most: int = pydantic.Field(ge=0)
+    max: int = pydantic.Field(ge=0)
     """Events on one node during one test."""
     why: str = pydantic.Field(min_length=1)
     """Why so many are no fault."""
