@@ -139,7 +139,176 @@ class Strict(pydantic.BaseModel):
     def _true_is_no_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         # Pydantic would make 1 of it.
         if info.field_name in _numbers(cls):
-            if isinstance(node, dict):
+            inside = value.values() if isinstance(value, dict) else value
+            for one in inside if isinstance(value, (dict, list, tuple)) else [value]:
+                if isinstance(one, bool):
+                    raise ValueError(f"expected a number, found {str(one).lower()}")
+        return value
+
+
+def _refuse_duplicates(root: yaml.Node) -> None:
+    """Of the file's own keys: those that a merge (<<) brings come later, and may be replaced.
+    Likewise what is nested too deep for whoever walks through it later.
+    """
+    open_nodes, known = [(root, 0)], set()
+    while open_nodes:
+        node, depth = open_nodes.pop()
+        if depth > _MOST_NESTED:
+            raise _too_deep(node.start_mark)
+        if id(node) in known or isinstance(node, yaml.ScalarNode):
+            continue
+        # An alias leads to a node that was there before.
+        known.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            open_nodes += ((value, depth + 1) for value in node.value)
+            continue
+        keys = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in keys:
+                    problem = f"found duplicate key {key.value!r}"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                keys.add((key.tag, key.value))
+            open_nodes.append((value, depth + 1))
+
+
+def _too_deep(mark: Any) -> yaml.constructor.ConstructorError:
+    problem = f"found more than {_MOST_NESTED} levels, one in the other, expected fewer"
+    return yaml.constructor.ConstructorError(None, None, problem, mark)
+
+
+def _refuse_bottomless(text: str) -> None:
+    """What the C parser would make nodes of by calling itself until the stack is gone."""
+    if sum(map(text.count, "[{-?")) < _MANY_OPENERS:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_NESTED:
+            raise _too_deep(event.start_mark)
+
+
+#: What parsers raise, of hostile texts also in places of which they do not say the line.
+_NO_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
+
+
+def plain(path: Path) -> Any:
+    """The document at `path` as dicts, lists, strings and numbers; errors as `load`'s."""
+    return _plain(path, _read(path))
+
+
+def _plain(path: Path, text: str) -> Any:
+    try:
+        _refuse_bottomless(text)
+        loader = _Loader(text)
+        try:
+            return loader.document()
+        finally:
+            loader.dispose()
+    except _NO_YAML as error:
+        raise _no_yaml(path, error) from None
+
+
+def load(path: Path) -> Any:
+    """The document at `path` as ruamel.yaml's types, with lines and comments.
+
+    ConfigurationError with file and line where it is not YAML.
+    """
+    text = _read(path)
+    _plain(path, text)
+    return _with_lines(path, text)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+
+
+def _with_lines(path: Path, text: str) -> Any:
+    """Of a text that the other parser reads."""
+    # Loaded only here: most starts have no use for it.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML().load(text)
+    except (YAMLError, *_NO_YAML) as error:
+        raise _no_yaml(path, error) from None
+
+
+def _no_yaml(path: Path, error: Exception) -> ConfigurationError:
+    mark = getattr(error, "problem_mark", None)
+    where = f"{path}:{mark.line + 1}" if mark else str(path)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return ConfigurationError(f"{where}: not valid YAML: {problem}")
+
+
+def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:
+    """The line (from 1) of the field at `location`, or of the nearest thing around it."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    line: int | None = None
+    for key in location:
+        # A key that came in by a merge (<<) has no line of its own here.
+        if isinstance(node, CommentedMap) and key in (node.lc.data or {}):
+            line = node.lc.key(key)[0] + 1
+        elif isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node):
+            line = node.lc.item(key)[0] + 1
+        else:
+            break
+        node = node[key]
+    return line
+
+
+def load_model(path: Path, model: type[Model]) -> Model:
+    """The document at `path` as `model`; every wrong field is named with its line.
+
+    A file whose text is unchanged gives the same object again: nobody may change it. Parsing took
+    half of a ReFrame session's own time, which asks for its references with every case.
+    """
+    return cast(Model, _validated(path, _read(path), model))
+
+
+@lru_cache(maxsize=64)
+def _validated(path: Path, text: str, model: type[pydantic.BaseModel]) -> pydantic.BaseModel:
+    document, old_keys = _plain(path, text), list[_OldKey]()
+    try:
+        validated = model.model_validate(document, context=old_keys)
+        _note_old_keys(path, text, document, old_keys)
+        return validated
+    except pydantic.ValidationError as error:
+        commented, lines = _with_lines(path, text), []
+        old_names = {one.new: one.old for one in old_keys}
+        for problem in error.errors():
+            location = _as_written(commented, problem["loc"], old_names)
+            line = _line_of(commented, location)
+            # Of a key itself pydantic says so with a part of its own, and the key is the input.
+            of_key = location[-1:] == ("[key]",)
+            field = ".".join(str(part) for part in location[: -1 if of_key else None]) or "document"
+            value = problem.get("input")
+            no_value = problem["type"] == "missing" or of_key
+            shown = "" if no_value else f" (found {_short(value)})"
+            where = f"{path}:{line}" if line else str(path)
+            lines.append(f"{where}: {field}: {problem['msg']}{shown}")
+        raise ConfigurationError("\n".join(lines)) from None
+
+
+def _as_written(
+    node: Any, location: tuple[int | str, ...], old_names: Mapping[str, str]
+) -> tuple[int | str, ...]:
+    """The location with the old names of keys where the file has these."""
+    keys: list[int | str] = []
+    for key in location:
+        old = old_names.get(str(key))
+        if isinstance(node, dict) and key not in node and old in node:
+            key = str(old)
+        keys.append(key)
+        if isinstance(node, dict):
             node = node.get(key)
         elif isinstance(node, list) and isinstance(key, int):
             node = node[key]

@@ -61,8 +61,8 @@ class _Command(click.Command):
 @click.option(
     "--locate-rounds",
     type=click.IntRange(min=0),
-    help="Rounds that a sweep may add to find the part at fault. With 9 or more it also finds nodes "
-    "that are slow only under load. Default: `locate_rounds` of the system.",
+    help="Rounds that a sweep may add to find the part at fault. With 9 or more it also finds "
+    "nodes that are slow only under load. Default: `locate_rounds` of the system.",
 )
 @click.option(
     "--runs",
@@ -75,7 +75,7 @@ class _Command(click.Command):
     "--compare",
     "compare",
     metavar="CAMPAIGN",
-    help="Compare with that campaign at the end, place by place. `accepted` is the last accepted "
+    help="Compare with that campaign at the end, by place. `accepted` is the last accepted "
     "one. A pair that got slower is measured again, and the second result counts.",
 )
 @running.SERIES

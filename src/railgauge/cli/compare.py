@@ -47,7 +47,7 @@ class Inconclusive(RailgaugeError):
 @click.option(
     "--better",
     type=click.Choice(["more", "less"]),
-    help="Which values of a CSV are better. Default: as for the metric that a condition begins with, "
+    help="Which values of a CSV are better. Default: as the metric that a condition begins with, "
     "else more.",
 )
 @json_option("compare")

@@ -112,7 +112,7 @@ def lab() -> None:
 @click.option(
     "--system",
     metavar="NAME",
-    help="The system that the lab is: one with a lab.yaml, such as lab32, which has 32 nodes on leaves "
+    help="The system of the lab, one with a lab.yaml, such as lab32, which has 32 nodes on leaves "
     f"and spines. Default: {SYSTEM}.",
 )
 @click.option(

@@ -79,8 +79,8 @@ def locate(
     ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition,direction. Data goes from a to b, unless
     direction is b-a or both. More is better. A row with ok 0 is a run that failed.
 
-    Exit code: 0 no suspect; 1 suspects, confirmed or not; 2 the input cannot be read, or there is no
-    suspect but some nodes cannot be judged.
+    Exit code: 0 no suspect; 1 suspects, confirmed or not; 2 the input cannot be read, or there is
+    no suspect but some nodes cannot be judged.
     """
     from railgauge.report import located as report
 

@@ -40,8 +40,8 @@ def system() -> None:
 def check(name: str, with_jobs: bool, as_json: bool) -> NoReturn:
     """Check the folder configs/systems/NAME and the references of NAME.
 
-    Prints a line for each thing checked, then the number of problems. It queries Slurm and starts no
-    job.
+    Prints a line for each thing checked, then the number of problems. It queries Slurm and starts
+    no job.
 
     With --run, type it on a login node of NAME. Three small jobs a partition check on idle nodes
     what an acceptance needs: jobs start; nodes read this checkout and write to the results area;
