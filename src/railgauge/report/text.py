@@ -222,12 +222,17 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         say_step(console, "all numbers", f"railgauge verdict --all {verdict.campaign.id}", "")
     say(console, f"files: {verdict.campaign.folder}", "", "  ")
     answer = _answer(verdict)
-    shown = layout.first_part(verdict.reason, console.width - len(answer) - 1)
+    shown = layout.first_part(_reason(verdict), console.width - len(answer) - 1)
     console.print(Text(answer, style=_STYLES[verdict.decision]), Text(shown), soft_wrap=True)
 
 
 def _answer(verdict: Verdict) -> str:
     return ("SIMULATED " if verdict.simulated else "") + verdict.decision.upper()
+
+
+def _reason(verdict: Verdict) -> str:
+    """The sentence at the top of the page, without its full stop."""
+    return located.sentence(verdict).removesuffix(".")
 
 
 def _absent(verdict: Verdict) -> list[tuple[str, str]]:
@@ -237,7 +242,7 @@ def _absent(verdict: Verdict) -> list[tuple[str, str]]:
 def _print_answer(console: Console, verdict: Verdict) -> None:
     """The verdict with the whole reason, as it stands at the top of the page."""
     answer = _answer(verdict)
-    first, *rest = layout.wrap(f"{answer} {verdict.reason}", console.width, rest="  ")
+    first, *rest = layout.wrap(f"{answer} {_reason(verdict)}", console.width, rest="  ")
     line = Text(first)
     line.stylize(_STYLES[verdict.decision], 0, len(answer))
     console.print(line, soft_wrap=True)
