@@ -220,7 +220,9 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         say(console, line, "  ", "    ")
     if not all_places and any(case.rows for case in verdict.cases):
         say_step(console, "all numbers", f"railgauge verdict --all {verdict.campaign.id}", "")
-    say(console, f"files: {verdict.campaign.folder}", "", "  ")
+    # A path with a blank in it stays whole.
+    files = f"files: {verdict.campaign.folder}"
+    console.print(files, highlight=False, markup=False, soft_wrap=True)
     answer = _answer(verdict)
     shown = layout.first_part(_reason(verdict), console.width - len(answer) - 1)
     console.print(Text(answer, style=_STYLES[verdict.decision]), Text(shown), soft_wrap=True)
