@@ -239,8 +239,8 @@ def _deferred_interrupts(say: Say) -> Iterator[list[int]]:
             say("the update goes on alone; next: railgauge gate run --act")
             raise KeyboardInterrupt
         say(
-            f"{signal.Signals(number).name}: waiting for the update to end, as a broken-off update may "
-            "damage the node. No test follows. A second Ctrl-C stops waiting"
+            f"{signal.Signals(number).name}: waiting for the end of the update, because an "
+            "interrupt may damage the node. No test follows. A second Ctrl-C stops waiting"
         )
 
     # nohup leaves SIGHUP ignored, and it stays so.

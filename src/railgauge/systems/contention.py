@@ -32,9 +32,9 @@ class Contention(Strict):
 
     states: list[HostState] = pydantic.Field(default=["idle", "busy", "beside"], min_length=2)
     """idle: nothing else runs. busy: stress-ng runs on the CPUs of the tool, a process on each.
-    beside: stress-ng runs on all other CPUs, except hardware threads of the tool's cores. far: idle,
-    with the tool on CPUs of another NUMA node than the NIC's. It is left out where a node has only
-    one NUMA node. In the other states the tool runs near the NIC.
+    beside: stress-ng runs on all other CPUs, except hardware threads of the cores of the tool.
+    far: idle, with the tool on CPUs of another NUMA node than that of the NIC. It is left out where
+    a node has only one NUMA node. In the other states the tool runs near the NIC.
     """
     cores: int = pydantic.Field(default=2, ge=1)
     """The CPUs that the tool has on each node."""

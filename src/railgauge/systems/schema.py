@@ -256,7 +256,7 @@ class Sweep(Strict):
     or cores; else they come one after the other.
     """
     nodes_per_job: int | None = pydantic.Field(default=None, ge=2)
-    """The most nodes of one job. A larger partition is measured in groups, one after the other, while
+    """The most nodes of one job. A larger partition is measured in groups, one after the other, and
     the other nodes stay free for production. None: all nodes at once.
     """
     locate_rounds: int = pydantic.Field(default=3, ge=0)
