@@ -60,7 +60,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
     if as_json:
         print_json(transfers.as_dict(decided))
         return
-    console = text.console()
+    console = text.console(138)
     text.say_if_simulated(decided, console)
     transfers.render_page(decided, console)
     for line in transfers.left_out(decided):
@@ -93,7 +93,7 @@ def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(balance.as_dict(decided))
         return
-    console = text.console()
+    console = text.console(138)
     for one in decided:
         text.say_if_simulated(one, console)
     balance.render(compared, balance.published(decided), console)

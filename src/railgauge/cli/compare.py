@@ -110,7 +110,7 @@ def _compare(
         document = {**compared.as_dict(), "drift": [one.as_dict() for one in drift]}
         print_json({**document, "simulated": simulated})
     else:
-        console = text.console()
+        console = text.console(138)
         if simulated:
             console.print("SIMULATED: stand-ins were run, and nothing follows for any node")
         comparison.render(compared, drift, console)

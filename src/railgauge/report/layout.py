@@ -26,12 +26,12 @@ _COMMAND = re.compile(r"\b(?:railgauge|reframe|scontrol|sbatch) (?:[^;:,()]|[:,]
 _FIXED = "\0"
 
 
-def console() -> Console:
-    """Standard output, as wide as its terminal; WIDTH columns where it is none.
+def console(least: int = 0) -> Console:
+    """Standard output, as wide as its terminal, WIDTH columns where it is none, and at least `least`.
 
     Rich leaves out colours where NO_COLOR is set or standard output is no terminal.
     """
-    return Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    return Console(width=max(Console().width if sys.stdout.isatty() else WIDTH, least))
 
 
 def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
