@@ -27,7 +27,7 @@ _FIXED = "\0"
 
 
 def console(least: int = 0) -> Console:
-    """Standard output, as wide as its terminal, WIDTH columns where it is none, and at least `least`.
+    """Standard output, at least `least` wide: as its terminal, or WIDTH columns where it is none.
 
     Rich leaves out colours where NO_COLOR is set or standard output is no terminal.
     """

@@ -19,6 +19,7 @@ from rich.table import Table
 from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import Measurement
 from railgauge.model.sizes import format_size
+from railgauge.report import layout
 from railgauge.tools import iperf3
 from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
 from railgauge.tools.wdt import TOOL as WDT

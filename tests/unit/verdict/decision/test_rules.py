@@ -721,7 +721,7 @@ def test_failures_explain_the_exit_code_of_a_session(recorded: Recorded) -> None
 
 
 def test_cases_without_their_precondition_are_no_broken_session(recorded: Recorded) -> None:
-    recorded.session = Session(1, "1 of 4 test cases were skipped: not a pass")
+    recorded.session = Session(1, "1 of 4 test cases were skipped, so this is no pass")
     recorded.fail(0, NODE_FAILURE)
     recorded.skip(2, because_of=[0])
     assert kinds(recorded.decide()) == ["condition", "not-run"]
