@@ -1115,7 +1115,7 @@ MUTANTS = [
     Mutant(
         "counters may grow without bounds",
         "src/railgauge/checks/framework/protections.py",
-        "growth > budget.most",
+        "growth > budget.max",
         "False",
         "tests/unit/checks/framework/test_protections.py",
     ),
@@ -2082,8 +2082,8 @@ MUTANTS = [
     Mutant(
         "a new check holds nodes",
         "src/railgauge/gate/enforcement.py",
-        'rules.teeth.get(check, "record")',
-        'rules.teeth.get(check, "hold")',
+        'rules.enforcement.get(check, "record")',
+        'rules.enforcement.get(check, "hold")',
         f"{_GATE}/test_enforcement.py",
     ),
     Mutant(

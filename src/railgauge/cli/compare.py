@@ -36,18 +36,19 @@ class Inconclusive(RailgaugeError):
 @click.option(
     "--margin",
     type=Number(0, 1, max_open=True),
-    help="The smallest change that matters, as a share; else what the system's data says "
-    "(least_change), or 0.02.",
+    help="The smallest change that matters, as a share. Default: `least_change` of the system, "
+    "or 0.02.",
 )
 @click.option(
     "--dependent",
     is_flag=True,
-    help="Keep the rate of false findings also where links share switches (Benjamini-Yekutieli).",
+    help="Limit false findings also where links share switches (Benjamini-Yekutieli).",
 )
 @click.option(
     "--better",
     type=click.Choice(["more", "less"]),
-    help="Of a CSV's values; else that of the metric that a condition begins with, or more.",
+    help="Which values of a CSV are better. Default: as the metric that a condition begins with, "
+    "else more.",
 )
 @json_option("compare")
 def compare(
@@ -58,12 +59,13 @@ def compare(
     better: str | None,
     as_json: bool,
 ) -> NoReturn:
-    """Say of each place what changed from BEFORE to AFTER: better, same, worse, or cannot tell.
+    """Compare each place of AFTER with BEFORE: better, same, worse, or cannot tell.
 
-    Each is a campaign (an id, a path, `latest`), several with commas between them, `accepted` for
-    the last accepted one of the system, or a CSV with the columns place,condition,run,value.
+    Each of the two is a campaign (an id, a path, `latest`), several campaigns with commas between
+    them, `accepted` for the last accepted campaign of the system, or a CSV file with the columns
+    place,condition,run,value.
 
-    Exit code: 0 better or the same, 1 worse anywhere, 2 cannot tell, or not to be compared.
+    Exit code: 0 better or the same; 1 a place is worse; 2 cannot tell, or not comparable.
     """
     try:
         _compare(before, after, margin, dependent, better, as_json)
@@ -108,7 +110,7 @@ def _compare(
         document = {**compared.as_dict(), "drift": [one.as_dict() for one in drift]}
         print_json({**document, "simulated": simulated})
     else:
-        console = text.console()
+        console = text.console(138)
         if simulated:
             console.print("SIMULATED: stand-ins were run, and nothing follows for any node")
         comparison.render(compared, drift, console)

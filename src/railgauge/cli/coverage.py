@@ -69,7 +69,7 @@ def coverage(
         return
     from railgauge.report import text
 
-    console = text.console()
+    console = text.console(138)
     if lines:
         console.print(_table_of_rails(lines) if rails else _table(lines))
     console.print(_summary(lines), highlight=False)

@@ -111,7 +111,7 @@ def _unknown(nodes: Sequence[str]) -> ConfigurationError:
 @options("Only these nodes: n[1-4].")
 @json_option("gate-status")
 def status(system: str | None, nodes: str | None, act: bool, as_json: bool) -> None:
-    """Say of every node what was accepted, and whether it is held."""
+    """Show for each node what was accepted, and whether it is held."""
     chosen = enter(system)
     from railgauge.gate import status as gate_status
 

@@ -74,13 +74,13 @@ def locate(
 ) -> NoReturn:
     """Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.
 
-    A campaign (an id, a path, or `latest`), a folder with an output of nccl-tests for each pair, or
-    a CSV file with the columns a,b,value and, where they are known,
+    The input is a campaign (an id, a path, or `latest`), a folder with an output of nccl-tests for
+    each pair, or a CSV file. The file has the columns a,b,value and, where they are known,
     ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition,direction. Data goes from a to b, unless
     direction is b-a or both. More is better. A row with ok 0 is a run that failed.
 
-    Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read, or there is no
-    suspect and nothing shows whether some nodes are good.
+    Exit code: 0 no suspect; 1 suspects, confirmed or not; 2 the input cannot be read, or there is
+    no suspect but some nodes cannot be judged.
     """
     from railgauge.report import located as report
 

@@ -114,7 +114,7 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
     if as_json:
         print_json(report.as_dict(chosen, stored, newer))
     else:
-        report.render(stored, newer, today, text.console())
+        report.render(stored, newer, today, text.console(138))
 
 
 def _campaign(system: str, name: str) -> Campaign | None:

@@ -29,9 +29,9 @@ _NEAREST = 6
 def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     """Print what was measured at a place, and what the tools printed on both sides of it.
 
-    CAMPAIGN is an id, a path, or `latest`. PLACE is a name as the verdict has it: n1:n2, with the
-    rails n1:n2:0-1, or a node for all of its places. Of each check: exit lines, numbers, failures,
-    facts, the counters that moved, and the outputs as they came.
+    CAMPAIGN is an id, a path, or `latest`. PLACE is a name from the verdict: n1:n2 for a pair,
+    n1:n2:0-1 with its rails, or n1 for all places of a node. For each check it prints exit lines,
+    numbers, failures, facts, the counters that changed, and the outputs as they came.
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError

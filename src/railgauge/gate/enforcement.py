@@ -1,4 +1,4 @@
-"""What a check may do to a node in service that it accuses: `teeth` in gate.yaml.
+"""What a check may do to a node in service that it accuses: `enforcement` in gate.yaml.
 
 record    it is written down, and nothing else
 comment   Slurm's comment of the node says it, which keeps no job from it
@@ -38,7 +38,7 @@ class Alarm:
 
 def of(rules: GateRules, check: str) -> Teeth:
     """What gate.yaml says of a check: one that it does not name is new."""
-    return rules.teeth.get(check, "record")
+    return rules.enforcement.get(check, "record")
 
 
 def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:

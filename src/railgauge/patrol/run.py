@@ -266,7 +266,7 @@ def run(
     command: list[str],
     say: Say,
 ) -> Patrol:
-    """Test the planned nodes, and treat those that checks accuse as `teeth` says.
+    """Test the planned nodes, and treat those that checks accuse as `enforcement` says.
 
     A patrol ends early when its budget is used up, a job of it is preempted, or a signal comes.
     What was measured until then is kept and judged; after a signal it is kept only.

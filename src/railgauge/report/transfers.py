@@ -19,6 +19,7 @@ from rich.table import Table
 from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import Measurement
 from railgauge.model.sizes import format_size
+from railgauge.report import layout
 from railgauge.tools import iperf3
 from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
 from railgauge.tools.wdt import TOOL as WDT
@@ -302,7 +303,7 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
 def render(verdict: Verdict, console: Console) -> None:
     """Print the page, where there are transfers."""
     for table in tables(verdict.cases):
-        console.print(table)
+        layout.print_table(console, table)
         console.print(
             "x: times the slowest tool with the same files on the same way, thrown away or written "
             "alike; wdt's time is its own, that of the others from start to end of the program\n"

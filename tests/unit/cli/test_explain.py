@@ -39,7 +39,7 @@ def test_explain_without_a_name_lists_every_kind() -> None:
 def test_a_name_that_is_not_known_is_an_error_with_the_nearest_ones() -> None:
     run = CliRunner().invoke(cli, ["explain", "nodelost"])
     assert isinstance(run.exception, RailgaugeError)
-    assert run.exception.message.endswith("expected one such as node-lost, device-lost, no-result")
+    assert run.exception.message.endswith("expected one such as node-lost, nodes, device-lost")
 
 
 def _typed() -> Iterator[tuple[str, str]]:

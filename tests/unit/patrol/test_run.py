@@ -41,7 +41,7 @@ NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
 LAST_WEEK = "20261115T120000Z-lab-000001"
 NS = ("n1", "n2", "n3", "n4")
 RULES = GateRules(
-    teeth={"Iperf2Pair": "hold", "Iperf3Pair": "comment"}, patrol=PatrolRules(settle_s=600)
+    enforcement={"Iperf2Pair": "hold", "Iperf3Pair": "comment"}, patrol=PatrolRules(settle_s=600)
 )
 
 

@@ -357,10 +357,13 @@ def test_a_rails_rate_is_told_where_the_description_contradicts_itself(
     assert all(says in str(line) for line in lines)
 
 
-def test_teeth_of_a_check_that_is_none_are_a_problem(pod: Path) -> None:
-    (pod / "gate.yaml").write_text("teeth: {Iperf2Pair: hold, Iperf2Pear: hold}\n")
+def test_enforcement_of_an_unknown_check_is_a_problem(pod: Path) -> None:
+    (pod / "gate.yaml").write_text("enforcement: {Iperf2Pair: hold, Iperf2Pear: hold}\n")
     (message,) = only(lines_of("pod"), "problem", "gate")
-    assert "gate.yaml:1: teeth.Iperf2Pear: found Iperf2Pear" in message and "Iperf2Pair" in message
+    assert (
+        "gate.yaml:1: enforcement.Iperf2Pear: found Iperf2Pear" in message
+        and "Iperf2Pair" in message
+    )
 
 
 def test_the_checks_that_a_gate_knows_are_those_that_load() -> None:
@@ -1631,7 +1634,7 @@ def test_choice_without_slurm_is_refused(pod: Path, monkeypatch: pytest.MonkeyPa
 
 # --- expected.yaml -------------------------------------------------------------------------------
 
-EXPECTED = "expected: [{fields: kernel/release, is: '6.12', why: w, mend: m%s}]\n"
+EXPECTED = "expected: [{fields: kernel/release, is: '6.12', why: w, fix: m%s}]\n"
 
 
 def test_no_expected_state_is_a_hint(pod: Path) -> None:

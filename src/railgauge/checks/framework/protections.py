@@ -370,10 +370,10 @@ def beyond_budgets(
         record = facts.get("counters", {})
         for counter, growth in sorted(record.get("counters", {}).items()):
             budget = next((b for b in budgets if re.fullmatch(b.counters, counter)), None)
-            if budget is not None and growth > budget.most:
+            if budget is not None and growth > budget.max:
                 message = (
                     f"{counter} on {node} grew by {growth} during the test, at most "
-                    f"{budget.most} expected: {budget.why}"
+                    f"{budget.max} expected: {budget.why}"
                 )
                 # Of more than two nodes it is all that tells one from another.
                 if len(seen_on) <= 2 and _OF_THE_WAY.fullmatch(counter):

@@ -138,7 +138,7 @@ def refuse_unfinished_session(runner: Any, cases: Sequence[Any]) -> None:
     stats = runner.stats
     skipped = sum(len(stats.skipped(run)) for run in range(stats.num_runs))
     if skipped:
-        raise ReframeError(f"{skipped} of {len(cases)} test cases were skipped: not a pass")
+        raise ReframeError(f"{skipped} of {len(cases)} test cases were skipped, so this is no pass")
     finished = len(stats.completed(0))
     if finished < len(cases):
         raise ReframeError(f"only {finished} of {len(cases)} test cases came to a result")

@@ -124,7 +124,7 @@ def html(verdict: Verdict) -> str:
         simulated=verdict.simulated,
         mark="SIMULATED " if verdict.simulated else "",
         sign=_SIGNS[verdict.decision],
-        sentence=content.sentence(verdict),
+        sentence=located.sentence(verdict),
         reasons=content.reasons(verdict),
         began=content.moment(campaign.started),
         took=content.took(campaign.started, campaign.finished),

@@ -108,19 +108,6 @@ def folded(nodes: Sequence[str]) -> str:
         return ", ".join(nodes)
 
 
-def sentence(verdict: Verdict) -> str:
-    """The verdict's reason, and what is at fault or suspected."""
-    if not verdict.suspects:
-        return f"{verdict.reason}."
-    # The most certain come first.
-    state = located.state(verdict.suspects[0])
-    first = [located.name(s) for s in verdict.suspects if located.state(s) == state]
-    names = ", ".join(first[:5]) + (f" and {len(first) - 5} more" if len(first) > 5 else "")
-    return (
-        f"{verdict.reason}; {names} {state if len(first) == 1 else state.replace('is', 'are', 1)}."
-    )
-
-
 def reasons(verdict: Verdict) -> list[str]:
     """What speaks against the first suspects; where there is none the first finding."""
     if verdict.suspects:

@@ -750,14 +750,14 @@ def test_first_budget_that_matches_the_whole_name_counts(
     ("counter", "nodes"), [("symbol_errors", ("n2",)), ("out_of_sequence", ())]
 )
 def test_a_counter_of_both_ends_accuses_neither_alone(counter: str, nodes: tuple[str, ...]) -> None:
-    budget = GOOD.budgets[0].model_copy(update={"counters": "rdma/.*", "most": 0})
+    budget = GOOD.budgets[0].model_copy(update={"counters": "rdma/.*", "max": 0})
     facts = counted(3, f"rdma/mlx5_0/1/hw_counters/{counter}")
     evidence = but(seen_on={**GOOD.seen_on, "n2": facts}, budgets=(budget,))
     assert [failure.nodes for failure in failures(evidence)] == [nodes]
 
 
 def test_of_more_than_two_nodes_such_a_counter_tells_one_from_another() -> None:
-    budget = GOOD.budgets[0].model_copy(update={"counters": "rdma/.*", "most": 0})
+    budget = GOOD.budgets[0].model_copy(update={"counters": "rdma/.*", "max": 0})
     facts = counted(3, "rdma/mlx5_0/1/hw_counters/out_of_sequence")
     evidence = but(seen_on={**GOOD.seen_on, "n2": facts, "n3": {}}, budgets=(budget,))
     assert ("n2",) in [failure.nodes for failure in failures(evidence)]
@@ -861,7 +861,7 @@ WORSE: dict[str, Worse] = {
     "counted": _field(counted=st.just(True)),
     "budgets": _field(
         budgets=st.integers(0, 1).map(
-            lambda most: (BUDGETS[0].model_copy(update={"most": most}), *BUDGETS[1:])
+            lambda most: (BUDGETS[0].model_copy(update={"max": most}), *BUDGETS[1:])
         )
     ),
     "recorded": _field(

@@ -67,9 +67,9 @@ def node(name: str = "n1", unknown: Mapping[str, str] | None = None, **fields: A
 
 
 def entry(fields: str = "net/eth[0-9]+/mtu_bytes", **more: Any) -> Expectation:
-    right = {} if {"one_of", "least"} & more.keys() else {"is": 4200}
+    right = {} if {"one_of", "min"} & more.keys() else {"is": 4200}
     return Expectation.model_validate(
-        {"fields": fields, **right, "why": "w", "mend": "ip link set {device} mtu 4200", **more}
+        {"fields": fields, **right, "why": "w", "fix": "ip link set {device} mtu 4200", **more}
     )
 
 
@@ -95,11 +95,11 @@ def test_every_partition_of_every_system_expects_something() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{fields: a, why: w, mend: m}", "give one of is, one_of and least"),
-        ("{fields: a, is: 1, least: 2, why: w, mend: m}", "give one of is, one_of and least"),
-        ("{fields: a, is: 1, maximum: 2, why: w, mend: m}", "maximum"),
-        ("{fields: '[', is: 1, why: w, mend: m}", "not a regular expression"),
-        ("{fields: a, is: 1, why: w}", "mend"),
+        ("{fields: a, why: w, fix: m}", "give one of is, one_of and min"),
+        ("{fields: a, is: 1, min: 2, why: w, fix: m}", "give one of is, one_of and min"),
+        ("{fields: a, is: 1, maximum: 2, why: w, fix: m}", "maximum"),
+        ("{fields: '[', is: 1, why: w, fix: m}", "not a regular expression"),
+        ("{fields: a, is: 1, why: w}", "fix"),
     ],
 )
 def test_a_wrong_entry_is_an_error_with_its_line(
@@ -151,14 +151,14 @@ def test_an_unknown_field_is_a_difference_with_its_reason() -> None:
         ({"is": 1}, True, False),
         ({"one_of": ["cubic", "bbr"]}, "bbr", True),
         ({"one_of": ["cubic", "bbr"]}, "reno", False),
-        ({"least": 16}, 16, True),
-        ({"least": 16}, 8, False),
-        ({"least": 16}, "16", False),
-        ({"least": 1}, True, False),
+        ({"min": 16}, 16, True),
+        ({"min": 16}, 8, False),
+        ({"min": 16}, "16", False),
+        ({"min": 1}, True, False),
     ],
 )
 def test_what_an_entry_admits(right: dict[str, Any], value: Scalar, admitted: bool) -> None:
-    one = Expectation.model_validate({"fields": "a", "why": "w", "mend": "m", **right})
+    one = Expectation.model_validate({"fields": "a", "why": "w", "fix": "m", **right})
     assert one.admits(value) is admitted
 
 
@@ -478,7 +478,7 @@ def test_a_reference_of_other_firmware_is_told(tmp_path: Path) -> None:
 
 # ---- which cases there are, and what depends on them ----
 
-ENTRY = {"fields": "kernel/release", "is": "6.12", "why": "w", "mend": "m"}
+ENTRY = {"fields": "kernel/release", "is": "6.12", "why": "w", "fix": "m"}
 
 
 @pytest.fixture

@@ -721,7 +721,7 @@ def test_failures_explain_the_exit_code_of_a_session(recorded: Recorded) -> None
 
 
 def test_cases_without_their_precondition_are_no_broken_session(recorded: Recorded) -> None:
-    recorded.session = Session(1, "1 of 4 test cases were skipped: not a pass")
+    recorded.session = Session(1, "1 of 4 test cases were skipped, so this is no pass")
     recorded.fail(0, NODE_FAILURE)
     recorded.skip(2, because_of=[0])
     assert kinds(recorded.decide()) == ["condition", "not-run"]
@@ -767,7 +767,7 @@ def test_what_is_optional_and_not_there_is_listed_and_gates_nothing(recorded: Re
     assert (listed["check"], listed["message"]) == ("WdtTransfer", MISSING.message)
     assert (
         "left out, optional: WdtTransfer ns: wdt not found on n1; next: make stack SYSTEM=lab"
-        in text.plain(verdict)
+        in text.plain(verdict, width=300, all_places=True)
     )
 
 
@@ -967,7 +967,7 @@ def test_context_is_stored_beside_each_measurement(recorded: Recorded) -> None:
 
 def test_text_has_context_once_beside_all_that_was_measured(recorded: Recorded) -> None:
     recorded.result(1, value=9.25)
-    lines = text.plain(with_context(recorded).decide()).splitlines()
+    lines = text.plain(with_context(recorded).decide(), width=300, all_places=True).splitlines()
     (line,) = [line for line in lines if "iperf3, one [fast] cable" in line]
     assert "9.25 to 9.5 Gb/s" in line and "96 Gb/s" in line
 
@@ -1314,7 +1314,9 @@ def test_an_accepted_campaign_does_not_wait_for_scipys_functions(
     subprocess.run([sys.executable, "-c", program], check=True)
     monkeypatch.setattr(scipy, "special", None)
     verdict = recorded.decide()
-    assert verdict.decision == "accept" and "finds with 99%" in text.plain(verdict)
+    assert verdict.decision == "accept" and "finds with 99%" in text.plain(
+        verdict, width=300, all_places=True
+    )
 
 
 def test_a_case_may_measure_several_places(recorded: Recorded) -> None:
@@ -1630,7 +1632,7 @@ def test_what_is_to_be_known_of_a_job_is_told_once_and_blames_nobody(recorded: R
 
 
 def test_a_build_is_one_short_line_for_people(recorded: Recorded) -> None:
-    report = text.plain(ran_everywhere(recorded).decide())
+    report = text.plain(ran_everywhere(recorded).decide(), width=300, all_places=True)
     assert "  iperf2 2.2.1, spack iperf2@2.2.1-dfsg/jujyn2s\n" in report
 
 
@@ -1681,7 +1683,7 @@ def test_reference_of_another_version_is_told_once_and_decides_nothing(recorded:
     message = "reference of Iperf2Pair measured with iperf2 2.1.9, this campaign used 2.2.1"
     assert said(verdict) == [message]
     assert verdict.as_dict()["notices"] == [{"kind": "reference-version", "message": message}]
-    assert text.plain(verdict).count(f"  note: {message}\n") == 1
+    assert text.plain(verdict, width=300, all_places=True).count(f"  note: {message}\n") == 1
 
 
 @pytest.mark.parametrize("version", ["2.2.1", "2.2.1-dfsg"])
@@ -2109,7 +2111,7 @@ def test_text_has_every_finding_with_place_evidence_and_next_step(
 ) -> None:
     REPORTED[decision](recorded)
     verdict = recorded.decide()
-    report = text.plain(verdict)
+    report = text.plain(verdict, width=300, all_places=True)
     for finding in verdict.findings:
         for part in (finding.message, finding.evidence, finding.next_step, *finding.nodes):
             assert part in report
@@ -2122,7 +2124,7 @@ def test_text_names_the_suspects(recorded: Recorded) -> None:
 
 def test_text_has_every_measurement_beside_its_reference_and_limit(recorded: Recorded) -> None:
     recorded.fail(1, value=4.0)
-    lines = text.plain(recorded.decide()).splitlines()
+    lines = text.plain(recorded.decide(), width=300, all_places=True).splitlines()
     (line,) = [line for line in lines if line.startswith("Iperf2Pair") and "n2 n3" in line]
     for part in ("4 Gb/s", ">= 8.1 (baseline)", "40.9%", "out"):
         assert part in line
@@ -2130,7 +2132,7 @@ def test_text_has_every_measurement_beside_its_reference_and_limit(recorded: Rec
 
 def test_number_that_passed_in_a_failed_case_is_not_called_ok(recorded: Recorded) -> None:
     recorded.fail(1, PAIR_FAILURE)
-    lines = text.plain(recorded.decide()).splitlines()
+    lines = text.plain(recorded.decide(), width=300, all_places=True).splitlines()
     (line,) = [line for line in lines if line.startswith("Iperf2Pair") and "n2 n3" in line]
     assert line.endswith("failed otherwise")
     assert any(line.startswith("failed otherwise: within its bounds") for line in lines)
@@ -2144,9 +2146,8 @@ def test_text_keeps_brackets_that_look_like_markup(recorded: Recorded) -> None:
 def test_text_cuts_no_long_node_name(tmp_path: Path) -> None:
     nodes = tuple(f"gpu-a100-rack{rack:02}-node{rack:03}.cluster.example.org" for rack in range(3))
     report = text.plain(Recorded(tmp_path, nodes=nodes).decide(), all_places=True)
-    rows = [line.split("│") for line in report.splitlines() if "│" in line]
-    assert "".join(row[1].strip() for row in rows) == "".join(a + b for a, b in ring(nodes))
-    assert [row[4].strip() for row in rows if row[4].strip()] == ["9.5 Gb/s"] * 3
+    assert all(f"{a} {b}" in " ".join(report.split()) for a, b in ring(nodes))
+    assert report.count(" 9.5 Gb/s") == 3 + 1
 
 
 def test_text_cuts_no_long_node_name_beside_a_long_condition(recorded: Recorded) -> None:
@@ -2165,15 +2166,10 @@ def test_text_cuts_no_long_node_name_beside_a_long_condition(recorded: Recorded)
     case = case_on(nodes, passed=True, rows=(Row(measurement, bounded, LIMIT),))
     verdict = dataclasses.replace(recorded.decide(), cases=(case,))
     report = text.plain(verdict, all_places=True)
-    rows = [line.split("│") for line in report.splitlines() if "│" in line]
-    columns = ["".join("".join(column).split()) for column in zip(*rows, strict=True)]
-    assert columns[1:6] == [
-        "".join(nodes),
-        "writebothwaysrails0-144mscubic128MiB",
-        "latency_p9998MiB",
-        "7.125us",
-        "8.1to9.9(published)",
-    ]
+    assert all(node in report for node in nodes)
+    for part in ("write both ways across rails 44 ms cubic", "latency_p999 8 MiB", "7.125 us"):
+        assert part in report
+    assert "8.1 to 9.9 (published)" in report
 
 
 def test_text_folds_many_nodes_and_shows_their_number(recorded: Recorded) -> None:
@@ -2182,9 +2178,8 @@ def test_text_folds_many_nodes_and_shows_their_number(recorded: Recorded) -> Non
     row = Row(bandwidth(7.125, many), REFERENCE, LIMIT)
     case = case_on(many, passed=True, rows=(row,))
     verdict = dataclasses.replace(recorded.decide(), cases=(case,))
-    lines = text.plain(verdict).splitlines()
-    shown = [line for line in lines if "7.125 Gb/s" in line]
-    assert shown and all("n[000-063]" in line for line in shown)
+    report = text.plain(verdict)
+    assert report.count("n[000-063]") == report.count("7.125 Gb/s") == 2
 
 
 def test_text_has_no_control_sequences(recorded: Recorded) -> None:

@@ -63,7 +63,7 @@ def test_a_campaigns_verdict_says_what_its_results_do_not_exclude(tmp_path: Path
     verdict = recorded.decide()
     assert [suspect.confirmed for suspect in verdict.suspects] == [False]
     assert verdict.fewest_good == Fewest(2, "n3")
-    assert "missed with probability 64 % on n3, which has only 2 good" in text.plain(verdict)
+    assert "missed with probability 64 % on n3, which has only 2 good" in text.plain(verdict, 200)
 
 
 def test_an_accepted_campaigns_verdict_leaves_nothing_open(tmp_path: Path) -> None:

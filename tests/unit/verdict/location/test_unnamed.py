@@ -67,7 +67,7 @@ def test_text_page_and_summary_say_it_with_the_partition_that_was_asked_for(tmp_
     unnamed = Unnamed("Iperf2Pair", "ns", 5, 6, ("n1", "n4"), ("n2", "n3"))
     verdict = judged(tmp_path, (unnamed,), typed)
     step = "railgauge accept --partition ns --nodes n1,n4, then add n2 and n3 one at a time"
-    for shown in (text.plain(verdict), page.html(verdict), markdown.markdown(verdict)):
+    for shown in (text.plain(verdict, width=200), page.html(verdict), markdown.markdown(verdict)):
         assert "no node is named: 5 of 6 results are bad" in re.sub(r"\\", "", shown)
         assert step in shown
     assert verdict.as_dict()["no_suspect"][0]["next_step"] == step
