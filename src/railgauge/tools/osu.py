@@ -77,8 +77,12 @@ _TITLES: Mapping[str, tuple[str, Kind]] = {
 _KINDS: Mapping[str, Kind] = dict(_TITLES.values())
 _KNOWN = tuple(_KINDS)
 
-#: The Spack packages that it needs, with the programs that each brings.
-PACKAGES = {"osu-micro-benchmarks": _KNOWN, "openmpi": (), "ucx": ()}
+#: The Spack packages that it needs, with the programs of each that must be on the path.
+PACKAGES = {
+    "osu-micro-benchmarks": ("osu_latency", "osu_bw", "osu_allreduce", "osu_alltoall"),
+    "openmpi": (),
+    "ucx": (),
+}
 
 
 # ---- options -------------------------------------------------------------------------------

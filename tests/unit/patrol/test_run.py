@@ -577,7 +577,7 @@ def test_a_guilty_node_that_cannot_be_held_is_told(
     def no_answer(*_: Any, **__: Any) -> Any:
         raise node_gate.NoStore("no answer") if silent == "store" else SlurmProblem("no answer")
 
-    monkeypatch.setattr(node_gate, "keep_out", no_answer)
+    monkeypatch.setattr(node_gate, "drain_within_cap", no_answer)
     code, said = patrolled(Ran("n2"))
     assert code == 1 and nodes.open() == set(NS)
     words = "alarm: not held: no answer: Iperf2Pair n1 n2: too slow"

@@ -51,6 +51,18 @@ RUN_BY = {
     ),
     "railgauge explain": "unit/cli/test_explain.py::test_a_log_is_held_against_known_symptoms",
     "railgauge export": "unit/report/feeds/test_feeds.py::test_export_writes_each_kind",
+    "railgauge fabric": "unit/cli/test_fabric.py::test_a_healthy_fabric_is_as_it_was_written",
+    "railgauge fabric compare": (
+        "unit/cli/test_fabric.py::test_what_changed_between_two_readings_is_found"
+    ),
+    "railgauge fabric leaves": (
+        "unit/cli/test_fabric.py::test_routes_leaves_and_topology_are_as_their_schemas"
+    ),
+    "railgauge fabric routes": (
+        "unit/cli/test_fabric.py::test_routes_leaves_and_topology_are_as_their_schemas"
+    ),
+    "railgauge fabric show": "unit/cli/test_fabric.py::test_show_has_switches_by_level",
+    "railgauge fabric slurm-topology": ("unit/cli/test_fabric.py::test_a_topology_conf_is_checked"),
     "railgauge gate adopt": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate hold": "unit/gate/test_rights.py::test_without_the_rights_nothing_is_changed",
     "railgauge gate run": "lab/test_gate.py::test_no_untested_node_is_ever_open",
