@@ -1,5 +1,5 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test lint docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test release lint docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
 
 SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) $(wildcard findings/*.sh findings/common/*.sh) jobs/gate/railgauge.nhc
 
@@ -15,9 +15,15 @@ accept: ## bring the embedded cluster up and print its verdict
 	bin/railgauge accept
 	@echo 'The lab is still up: `railgauge lab shell`, `railgauge lab fault add --help`; `make lab-down` ends it.'
 
-test: ## every test, with the embedded cluster
+test: ## the tests of a change, with the embedded cluster
+	bin/bootstrap lab dev browser
+	.venv/bin/python -m pytest --numprocesses=5 -m "not release"
+
+release: lint ## before each tag: lint, every test, the mutants, other versions; hours
 	bin/bootstrap lab dev browser
 	.venv/bin/python -m pytest --numprocesses=5
+	.venv/bin/python -m tests.mutants
+	.venv/bin/python -m tests.lab.compat
 
 lint: ## formatting, types and style of Python, shell and YAML
 	bin/bootstrap dev

@@ -9,14 +9,14 @@ import sys
 from reframe.core.exceptions import ConfigError
 
 from railgauge import paths, systems
-from railgauge.checks import guard
-from railgauge.errors import RailgaugeError
+from railgauge.checks.framework import reframe_guard
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import references
 from railgauge.systems import reframe_settings, rehearsal
 
 # A check file that fails to import would otherwise leave a warning and a pass.
 os.environ["RFM_WARN_AS_ERROR"] = "1"
-guard.install()
+reframe_guard.install()
 
 
 def this_system() -> str:

@@ -2,8 +2,8 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.application import ApplicationCases, ApplicationCheck
-from railgauge.checks.base import simple_test
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.mpi.application import ApplicationCases, ApplicationCheck
 
 
 @simple_test

@@ -2,10 +2,10 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.contention import InState, RailStates, TcpStates
-from railgauge.checks.pair import PairCheck
-from railgauge.checks.rdma import RdmaCheck
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.client_server import PairCheck
+from railgauge.checks.rdma.rail import RdmaCheck
+from railgauge.checks.tcp.cpu_load import InState, RailStates, TcpStates
 from railgauge.model import limits
 from railgauge.tools import iperf2, perftest
 

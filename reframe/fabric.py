@@ -2,8 +2,8 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.fabric import FabricCases, FabricCheck
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.tcp.fabric_balance import FabricCases, FabricCheck
 
 
 @simple_test

@@ -2,9 +2,9 @@
 
 from reframe.core.builtins import parameter, run_after
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.mpi_under_load import MpiBesideCheck, MpiCases
-from railgauge.checks.ranks import RanksCheck, WholePartitions
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.mpi_job import RanksCheck, WholePartitions
+from railgauge.checks.mpi.mpi_under_load import MpiBesideCheck, MpiCases
 from railgauge.tools import mpi_world
 
 

@@ -11,9 +11,9 @@ out of place and in place. All sizes are recorded; the smallest gives the latenc
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.nccl import NcclCheck
-from railgauge.checks.nccl_cases import NcclCases
+from railgauge.checks.collectives.nccl import NcclCheck
+from railgauge.checks.collectives.nccl_cases import NcclCases
+from railgauge.checks.framework.check import simple_test
 
 
 @simple_test

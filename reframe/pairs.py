@@ -6,8 +6,8 @@ campaign: the kernel's own choice of buffers and congestion control against a se
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.nics import NicCases, NicsCheck
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.tcp.nics import NicCases, NicsCheck
 
 
 @simple_test

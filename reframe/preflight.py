@@ -2,10 +2,10 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.node_state import NodeStateCases, NodeStateCheck
-from railgauge.checks.path import PathCases, PathCheck
-from railgauge.checks.rdma import RailProbeCheck, RailProbes
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.preflight.firmware_and_tuning import NodeStateCases, NodeStateCheck
+from railgauge.checks.preflight.rails_and_bond import PathCases, PathCheck
+from railgauge.checks.rdma.rail import RailProbeCheck, RailProbes
 
 
 @simple_test

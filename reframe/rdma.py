@@ -2,10 +2,10 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.rails import AllRails, RailsCheck
-from railgauge.checks.rdma import RailLinks, RdmaCheck
-from railgauge.checks.verbs_modes import RailUsages, UsageCheck
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.rdma.all_rails import AllRails, RailsCheck
+from railgauge.checks.rdma.rail import RailLinks, RdmaCheck
+from railgauge.checks.rdma.verbs_modes import RailUsages, UsageCheck
 from railgauge.tools import perftest
 
 KIB = 1024

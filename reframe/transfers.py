@@ -6,10 +6,16 @@ optional one is left out, which the verdict says.
 
 from reframe.core.builtins import parameter, variable
 
-from railgauge.checks import minimum_bounds
-from railgauge.checks.base import simple_test
-from railgauge.checks.pair import PairCheck, RingPairs
-from railgauge.checks.transfer import FtpCheck, SshCheck, StreamCheck, TransferCases, WdtCheck
+from railgauge.checks.framework import minimum_bounds
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.tcp.file_transfer import (
+    FtpCheck,
+    SshCheck,
+    StreamCheck,
+    TransferCases,
+    WdtCheck,
+)
 from railgauge.model import limits
 from railgauge.tools import iperf2
 

@@ -2,9 +2,9 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.base import simple_test
-from railgauge.checks.pair import RingPairs
-from railgauge.checks.wan import BondCheck, WanCases, WanCheck
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.client_server import RingPairs
+from railgauge.checks.tcp.long_distance import BondCheck, WanCases, WanCheck
 
 
 @simple_test

@@ -34,7 +34,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.model import record
 from railgauge.model.record import Record, Standing, write_standings
-from railgauge.node import raw
+from railgauge.node.transport import results_file
 from railgauge.tools import iperf2, nccl_tests
 from tests import (
     bench_asked,
@@ -196,9 +196,11 @@ def _tools(stage: Path) -> tuple[int, float]:
     cases, seconds = 0, 0.0
     for path in stage.glob(f"**/{RESULT_FILE}"):
         cases += 1
-        swept = path.with_name(raw.FILE)
+        swept = path.with_name(results_file.FILE)
         if swept.exists():
-            seconds += sum(one["tool_seconds"] or 0 for one in raw.read(swept).rounds.values())
+            seconds += sum(
+                one["tool_seconds"] or 0 for one in results_file.read(swept).rounds.values()
+            )
         else:
             found = record.read_record(path)
             assert found is not None
@@ -208,10 +210,10 @@ def _tools(stage: Path) -> tuple[int, float]:
 
 def _rounds_over_tools(stage: Path) -> Iterator[tuple[str, list[float]]]:
     """Of each case its check and partition, and of each round the time over the tools' own."""
-    for path in stage.glob(f"**/{raw.FILE}"):
+    for path in stage.glob(f"**/{results_file.FILE}"):
         case = record.read_record(path.with_name(RESULT_FILE))
         assert case is not None
-        events = raw.read(path)
+        events = results_file.read(path)
         own_s = {number: _own_seconds(events, number) for number in events.rounds}
         ratios = [
             event["seconds"] / own_s[number]
@@ -221,7 +223,7 @@ def _rounds_over_tools(stage: Path) -> Iterator[tuple[str, list[float]]]:
         yield f"{case.check} on {case.partition}", ratios
 
 
-def _own_seconds(events: raw.Raw, number: int) -> float:
+def _own_seconds(events: results_file.Raw, number: int) -> float:
     """The tools' own time in a round: that of the place where it is longest. Clients of several
     ways run at once; runs with names of their own (`back/client`) follow one another.
     """

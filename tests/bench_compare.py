@@ -18,9 +18,9 @@ import polars as pl
 from scipy import special, stats
 
 from railgauge import paths
-from railgauge.verdict import link_changes, power, table
-from railgauge.verdict.link_changes import BETTER, WORSE, Samples
-from railgauge.verdict.statistics import Floats, benjamini_hochberg
+from railgauge.verdict.comparison import link_changes, measurement_table, power
+from railgauge.verdict.comparison.link_changes import BETTER, WORSE, Samples
+from railgauge.verdict.comparison.significance import Floats, benjamini_hochberg
 from tests.unit import measured
 
 LINKS = 4608
@@ -206,9 +206,9 @@ def campaigns(root: Path, many: int) -> list[str]:
     ids = []
     for number in range(many):
         campaign = measured.leave(root, number, {rails[0]: 390.0})
-        row = table.read(campaign).row(0, named=True)
+        row = measurement_table.read(campaign).row(0, named=True)
         columns = {
-            name: pl.repeat(value, rows, dtype=table.SCHEMA[name], eager=True)
+            name: pl.repeat(value, rows, dtype=measurement_table.SCHEMA[name], eager=True)
             for name, value in row.items()
         }
         conditions = [f"RdmaBandwidth ns: bandwidth {size} B, write, roce" for size in SIZES]
@@ -217,8 +217,8 @@ def campaigns(root: Path, many: int) -> list[str]:
         columns["condition"] = columns["peers"] = pl.Series(np.tile(conditions, LINKS))
         columns["value"] = pl.Series(385 * np.exp(random.normal(0, 0.005, rows)))
         columns["share"] = columns["value"] / 392
-        made = pl.DataFrame(columns).select(*table.SCHEMA)
-        made.write_parquet(campaign.folder / table.FILE)
+        made = pl.DataFrame(columns).select(*measurement_table.SCHEMA)
+        made.write_parquet(campaign.folder / measurement_table.FILE)
         ids.append(campaign.id)
     return ids
 

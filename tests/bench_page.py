@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from railgauge.model.record import Row
 from railgauge.report import page
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision.verdict import Verdict
 from tests import pages
 
 #: As many numbers as a place needs for 100,000 of 1,152 nodes with eight rails.

@@ -12,10 +12,10 @@ from collections import Counter
 
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
-from railgauge.verdict.compare import Case
-from railgauge.verdict.locate import suspects
-from tests.unit.verdict.test_retested import confirmed, names, sweep
-from tests.unit.verdict.test_rules import REFERENCE
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.location.locate import suspects
+from tests.unit.verdict.decision.test_rules import REFERENCE
+from tests.unit.verdict.location.test_retested import confirmed, names, sweep
 
 _RAILS, _AT_A_LEAF, _GBITS = 8, 72, 9.7
 

@@ -21,7 +21,10 @@ from typing import Any
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 sys.path.insert(0, str(SOURCE))
 
-from railgauge.node import agent, limits, pair, raw, sweep, wire  # noqa: E402
+from railgauge.node.orchestration import agent, sweep_file  # noqa: E402
+from railgauge.node.runners import client_server  # noqa: E402
+from railgauge.node.system import rlimits  # noqa: E402
+from railgauge.node.transport import protocol, results_file  # noqa: E402
 
 TOOL_S = 3.0
 #: so many connect in the same moment
@@ -52,7 +55,7 @@ class Asleep:
         self._role, self._answered, self._ended, self._began = role, answered, ended, began
         answered({"do": "prepared"})
 
-    def tell(self, message: wire.Message) -> None:
+    def tell(self, message: protocol.Message) -> None:
         if message["do"] == "go" and self._role == "server":
             there = [{"address": "10.0.0.1", "port": 5001}]
             self._answered({"do": "mail", "name": "ready", "body": there})
@@ -76,8 +79,8 @@ class Asleep:
 
 async def serve_agents(file: str) -> None:
     """All agents of a list, in this process; the time at which the first tool began."""
-    orders = sweep.read(file)
-    limits.raise_open_files(len(orders.nodes) + 64, "bench")
+    orders = sweep_file.read(file)
+    rlimits.raise_open_files(len(orders.nodes) + 64, "bench")
     conductor = agent.read_orders(60)
     loop = asyncio.get_running_loop()
     over, first, left = loop.create_future(), [], len(orders.nodes)
@@ -120,7 +123,7 @@ _ANSWER = b"x" * 2499 + b"\n"
 
 async def serve_bare(port: int, count: int) -> None:
     """So many connections, each of which answers a line after `TOOL_S`."""
-    limits.raise_open_files(count + 64, "bench")
+    rlimits.raise_open_files(count + 64, "bench")
     at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def one() -> None:
@@ -135,7 +138,7 @@ async def serve_bare(port: int, count: int) -> None:
 
 
 async def _bare_rounds(count: int) -> list[float]:
-    limits.raise_open_files(count + 64, "bench")
+    rlimits.raise_open_files(count + 64, "bench")
     ends: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
     all_came = asyncio.Event()
 
@@ -179,7 +182,7 @@ def simulated(count: int, folder: Path) -> None:
         shift = number % 2
         for first in range(shift, count - 1, 2):
             roles = {"server": nodes[first], "client": nodes[first + 1]}
-            places.append({"name": "", "program": "pair", "roles": roles, "order": 0})
+            places.append({"name": "", "program": "client_server", "roles": roles, "order": 0})
     sizes = [len(range(number % 2, count - 1, 2)) for number in range(ROUNDS)]
     begins = [sum(sizes[:number]) for number in range(ROUNDS)]
     limits_s = {"start_limit_s": 30, "run_limit_s": 30}
@@ -198,19 +201,19 @@ def simulated(count: int, folder: Path) -> None:
     srun.chmod(0o755)
     began = time.time()
     process = subprocess.Popen(
-        [sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+        [sys.executable, "-m", "railgauge.node.orchestration.conductor", "sweep.json"],
         cwd=folder,
         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)},
     )
     cpu_s, rss_mb = _watch(process)
     seconds = time.time() - began
-    found = raw.read(folder / raw.FILE)
+    found = results_file.read(folder / results_file.FILE)
     done = sum(event["outcome"] == "done" for event in found.places.values())
     if process.returncode or done != len(places):
         sys.exit(f"bench: {done} of {len(places)} places, exit code {process.returncode}")
     ratios = [event["seconds"] / TOOL_S for event in found.rounds.values()]
     first = float((folder / "first").read_text()) - began
-    size = (folder / raw.FILE).stat().st_size / len(places)
+    size = (folder / results_file.FILE).stat().st_size / len(places)
     label = f"{count} simulated agents"
     print(f"{label + ', round over tool:':<42} {_spread(ratios)}")
     print(f"{label + ', conductor:':<42} {cpu_s:.2f} s of CPU in {seconds:.0f} s, {rss_mb:.0f} MB")
@@ -244,13 +247,13 @@ def added(folder: Path) -> None:
         "tool": "tool",
         "nodes": sorted(ends.values()),
         "rounds": [[index] for index in range(PLACES)],
-        "places": [{"name": "", "program": "pair", "roles": ends, "order": 0}] * PLACES,
+        "places": [{"name": "", "program": "client_server", "roles": ends, "order": 0}] * PLACES,
         "orders": [order],
     }
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text(json.dumps(document))
     srun = folder / "srun"
-    agents = f'"{sys.executable}" -m railgauge.node.agent sweep.json'
+    agents = f'"{sys.executable}" -m railgauge.node.orchestration.agent sweep.json'
     # Both get the line that comes on its standard input.
     srun.write_text(
         "#!/bin/bash\nread -r line\nfor node in 127.0.0.1 127.0.0.2; do\n"
@@ -260,12 +263,12 @@ def added(folder: Path) -> None:
     srun.chmod(0o755)
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
     subprocess.run(
-        [sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+        [sys.executable, "-m", "railgauge.node.orchestration.conductor", "sweep.json"],
         cwd=folder,
         env={**os.environ, **environment, "SLURMD_NODENAME": "127.0.0.1"},
         check=True,
     )
-    found = raw.read(folder / raw.FILE)
+    found = results_file.read(folder / results_file.FILE)
     if any(event["outcome"] != "done" for event in found.places.values()):
         sys.exit(f"bench: {found.lost} {found.places}")
     by_sweep = [event["seconds"] for event in found.rounds.values()]
@@ -282,9 +285,9 @@ def added(folder: Path) -> None:
 
 def _by_hand(python: list[str]) -> None:
     """As a script would: start the server, wait until it listens, run the client."""
-    port = pair.free_port()
+    port = client_server.free_port()
     server = subprocess.Popen([*python, _SERVER, str(port)])
-    while not pair.is_listening(port):
+    while not client_server.is_listening(port):
         time.sleep(0.01)
     subprocess.run([*python, _CLIENT, str(port)], check=True)
     server.wait()

@@ -19,12 +19,12 @@ import subprocess
 from collections.abc import Sequence
 
 from railgauge import paths
-from railgauge.atomic import write_text
 from railgauge.campaign import folder as campaigns
 from railgauge.cli.lab import open_lab
+from railgauge.common.atomic import write_text
 from railgauge.report import page
 from railgauge.report.feeds import markdown
-from railgauge.verdict.rules import decide
+from railgauge.verdict.decision.rules import decide
 
 EXAMPLE = paths.HOME / "docs" / "example"
 AREA = paths.HOME / "results" / "example"

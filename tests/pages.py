@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import hostlist
-from railgauge.atomic import write_json
 from railgauge.campaign.folder import LEAVES, Campaign, Requested, Scope
+from railgauge.common.atomic import write_json
 from railgauge.locating import Suspect
 from railgauge.locating.suspects import Measure, Witness
 from railgauge.model.failure import Failure
@@ -19,10 +19,11 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
-from railgauge.verdict.answer import Decision, Finding, Verdict
-from railgauge.verdict.compare import Case
-from railgauge.verdict.locate import by_itself
-from railgauge.verdict.rules import decide
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Decision, Finding
+from railgauge.verdict.decision.rules import decide
+from railgauge.verdict.decision.verdict import Verdict
+from railgauge.verdict.location.direct_evidence import by_itself
 from tests.unit import measured, records
 
 SIZES = [2**power for power in range(1, 24, 2)]

@@ -132,7 +132,7 @@ def start() -> dict[str, Any]:
     command = [
         *(str(paths.lab_folder() / "bin" / "srun"), "--mpi=pmix", "--kill-on-bad-exit=1"),
         *(f"--nodelist={NODES}", f"--ntasks={RANKS}", f"--ntasks-per-node={RANKS_PER_NODE}"),
-        *("--exclusive", "python3", "-m", "railgauge.node.mpi_world"),
+        *("--exclusive", "python3", "-m", "railgauge.node.runners.mpi_world"),
     ]
     environment = {**mpi_environment(), "PYTHONPATH": str(paths.SOURCE)}
     code, seconds, output = timed(command, START_LIMIT_S, **environment)

@@ -1,22 +1,23 @@
 """What a sweep of pairs measures by itself, for simulations: the rounds of its schedule, and then
-those that `railgauge.locating.plan` adds, as the conductor does (`railgauge.node.rounds`).
+those that `railgauge.locating.plan` adds, as the conductor does
+(`railgauge.node.orchestration.rounds`).
 
 Every node has one end: of several rails each has pairs, and rounds, of its own. A pair is bad that
 failed, or is slower than a partition's `peer_spread` allows beside the listed ones; and the
-evidence has the spread of a campaign's verdict (`railgauge.verdict.location.campaign`).
+evidence has the spread of a campaign's verdict (`railgauge.verdict.location.from_campaign`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from railgauge.checks import pairing, schedule
-from railgauge.checks.cases import PairCase
+from railgauge.checks.framework import pairing, schedule
+from railgauge.checks.framework.cases import PairCase
 from railgauge.locating import End, Evidence, Result, plan
 from railgauge.locating.peers import GOOD
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
-from railgauge.node import interface_rate
+from railgauge.node.orchestration import interface_rate
 from railgauge.systems import Sweep
 from railgauge.systems.schema import Extras, Schedule
 

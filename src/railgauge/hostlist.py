@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
-from railgauge.names import natural
+from railgauge.common.names import natural
+from railgauge.common.ranges import fold_numbers
 
 _COMMA = re.compile(r",(?![^\[]*\])")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
@@ -87,17 +88,6 @@ def _for_slurm(word: str) -> str:
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """Each name once, n2 before n10."""
     return tuple(sorted(set(names), key=lambda name: (natural(name), name)))
-
-
-def fold_numbers(numbers: Iterable[int]) -> str:
-    """1, 2, 3, 7 -> `1-3, 7`, as ranks are listed."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
 
 
 def fold_ranks(ranks: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 HOME = Path(__file__).resolve().parents[2]
 CHECKS = HOME / "reframe"
@@ -13,6 +13,8 @@ SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
 TEMPLATES = HOME / "configs" / "templates"
 LEAST_SHARES = HOME / "configs" / "least_shares.yaml"
+#: Numbers of others, which judge nothing.
+PUBLISHED = HOME / "results" / "references" / "published"
 SOURCE = HOME / "src"
 
 

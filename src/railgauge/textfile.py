@@ -7,7 +7,7 @@ import io
 import shlex
 from pathlib import Path
 
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 
 def read(path: Path, errors: str = "strict") -> str:

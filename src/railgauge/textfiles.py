@@ -6,6 +6,7 @@ reason.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import stat
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from railgauge import textfile
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 #: The most bytes of a file, of all that an archive holds, and of its members.
 LARGEST_FILE = 256 * 2**20
+#: A text file above this is offered piece by piece.
+LARGE_FILE = 16 * 2**20
 LARGEST_ARCHIVE = 1024 * 2**20
 MOST_MEMBERS = 100_000
 
@@ -32,6 +35,7 @@ _OTHERS = {
     b"BZh": "compressed by bzip2",
 }
 _HEADER = 512
+_PIECE = 4 * 2**20
 
 
 class Text(NamedTuple):
@@ -44,6 +48,25 @@ class Unread(NamedTuple):
     reason: str
 
 
+class Large(NamedTuple):
+    """A text file that is better not held in one piece."""
+
+    name: str
+    path: Path
+
+    def pieces(self) -> Iterator[str]:
+        """The text in pieces of some MiB, not cut at lines."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        with self.path.open("rb") as stream:
+            while content := stream.read(_PIECE):
+                yield decoder.decode(content)
+        yield decoder.decode(b"", final=True)
+
+    def whole(self) -> Text | Unread:
+        with self.path.open("rb") as stream:
+            return _text(self.name, stream.read(LARGEST_FILE + 1))
+
+
 class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
@@ -52,7 +75,7 @@ class _TooLarge(Exception):
     pass
 
 
-def read_all(paths: Sequence[str]) -> Iterator[Text | Unread]:
+def read_all(paths: Sequence[str]) -> Iterator[Text | Large | Unread]:
     """The texts of files, of all files below folders, of archives (tar, tar.gz) and of `-`, which
     is standard input. Below a folder names that begin with a dot are passed over.
     """
@@ -66,14 +89,17 @@ def read_all(paths: Sequence[str]) -> Iterator[Text | Unread]:
             yield from _of_path(Path(path))
 
 
-def _of_path(path: Path) -> Iterator[Text | Unread]:
+def _of_path(path: Path) -> Iterator[Text | Large | Unread]:
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
+        mode = status.st_mode
         if stat.S_ISDIR(mode):
             yield from _below(path)
         elif stat.S_ISSOCK(mode) or (stat.S_ISFIFO(mode) and _has_name(path)):
             # One that is open for nobody to write to would be waited for.
             yield Unread(str(path), "not a file")
+        elif stat.S_ISREG(mode) and LARGE_FILE < status.st_size <= LARGEST_FILE:
+            yield from _large(path)
         else:
             with path.open("rb") as stream:
                 yield from _opened(str(path), stream)
@@ -81,12 +107,23 @@ def _of_path(path: Path) -> Iterator[Text | Unread]:
         yield Unread(str(path), error.strerror or str(error))
 
 
+def _large(path: Path) -> Iterator[Text | Large | Unread]:
+    with path.open("rb") as stream:
+        head = stream.read(_HEADER)
+        if head.startswith(_GZIP) or _is_tar(head):
+            stream.seek(0)
+            yield from _opened(str(path), stream)
+            return
+    kind = _text(str(path), head)
+    yield Large(str(path), path) if isinstance(kind, Text) else kind
+
+
 def _has_name(pipe: Path) -> bool:
     """One that is open already, as `/dev/fd/63` of a shell's `<(...)`, has none."""
     return Path(os.path.realpath(pipe)).exists()
 
 
-def _below(folder: Path) -> Iterator[Text | Unread]:
+def _below(folder: Path) -> Iterator[Text | Large | Unread]:
     failed: list[OSError] = []
     for where, folders, names in os.walk(folder, onerror=failed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

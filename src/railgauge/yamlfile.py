@@ -8,8 +8,10 @@ comments: it is asked where a field is wrong, and by whoever writes a file again
 from __future__ import annotations
 
 import re
+import sys
 import typing
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,7 +19,7 @@ from typing import Any, TypeVar, cast
 import pydantic
 import yaml
 
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 
 Model = TypeVar("Model", bound=pydantic.BaseModel)
 
@@ -97,6 +99,14 @@ def _numbers(model: type[pydantic.BaseModel]) -> frozenset[str]:
     return frozenset(n for n, has in kinds.items() if has & {int, float} and bool not in has)
 
 
+class _OldKey(typing.NamedTuple):
+    """A key that a file has under its old name, and the mapping in which it stands."""
+
+    mapping: dict[str, Any]
+    old: str
+    new: str
+
+
 class Strict(pydantic.BaseModel):
     """A model that knows all its fields: a misspelt key is an error, not a default.
 
@@ -107,6 +117,22 @@ class Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True
     )
+
+    #: Old key -> the key that replaced it. This release reads the old one and prints a note.
+    RENAMED: typing.ClassVar[Mapping[str, str]] = {}
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _read_old_keys(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        for old in sorted(cls.RENAMED.keys() & value.keys()):
+            new = cls.RENAMED[old]
+            if new in value:
+                raise ValueError(f"give {new}, and not its old name {old} as well")
+            if info.context is not None:
+                info.context.append(_OldKey(value, old, new))
+        return {cls.RENAMED.get(key, key): found for key, found in value.items()}
 
     @pydantic.field_validator("*", mode="before")
     @classmethod
@@ -239,6 +265,12 @@ def _line_of(node: Any, location: tuple[int | str, ...]) -> int | None:
     return line
 
 
+def place(path: Path, location: tuple[int | str, ...]) -> str:
+    """`file:line` of the field at `location`, of a file that has been read."""
+    line = _line_of(load(path), location)
+    return f"{path}:{line}" if line else str(path)
+
+
 def load_model(path: Path, model: type[Model]) -> Model:
     """The document at `path` as `model`; every wrong field is named with its line.
 
@@ -250,13 +282,17 @@ def load_model(path: Path, model: type[Model]) -> Model:
 
 @lru_cache(maxsize=64)
 def _validated(path: Path, text: str, model: type[pydantic.BaseModel]) -> pydantic.BaseModel:
+    document, old_keys = _plain(path, text), list[_OldKey]()
     try:
-        return model.model_validate(_plain(path, text))
+        validated = model.model_validate(document, context=old_keys)
+        _note_old_keys(path, text, document, old_keys)
+        return validated
     except pydantic.ValidationError as error:
-        document, lines = _with_lines(path, text), []
+        commented, lines = _with_lines(path, text), []
+        old_names = {one.new: one.old for one in old_keys}
         for problem in error.errors():
-            location = problem["loc"]
-            line = _line_of(document, location)
+            location = _as_written(commented, problem["loc"], old_names)
+            line = _line_of(commented, location)
             # Of a key itself pydantic says so with a part of its own, and the key is the input.
             of_key = location[-1:] == ("[key]",)
             field = ".".join(str(part) for part in location[: -1 if of_key else None]) or "document"
@@ -266,6 +302,52 @@ def _validated(path: Path, text: str, model: type[pydantic.BaseModel]) -> pydant
             where = f"{path}:{line}" if line else str(path)
             lines.append(f"{where}: {field}: {problem['msg']}{shown}")
         raise ConfigurationError("\n".join(lines)) from None
+
+
+def _as_written(
+    node: Any, location: tuple[int | str, ...], old_names: Mapping[str, str]
+) -> tuple[int | str, ...]:
+    """The location with the old names of keys where the file has these."""
+    keys: list[int | str] = []
+    for key in location:
+        old = old_names.get(str(key))
+        if isinstance(node, dict) and key not in node and old in node:
+            key = str(old)
+        keys.append(key)
+        if isinstance(node, dict):
+            node = node.get(key)
+        elif isinstance(node, list) and isinstance(key, int):
+            node = node[key]
+    return tuple(keys)
+
+
+def _note_old_keys(path: Path, text: str, document: Any, old_keys: list[_OldKey]) -> None:
+    """Print a line on standard error for each old name, with its first line in the file."""
+    if not old_keys:
+        return
+    commented, locations = _with_lines(path, text), dict(_mappings(document, ()))
+    counts = Counter((one.old, one.new) for one in old_keys)
+    for (old, new), count in counts.items():
+        mapping = next(one.mapping for one in old_keys if (one.old, one.new) == (old, new))
+        line = _line_of(commented, (*locations.get(id(mapping), ()), old))
+        more = f" ({count} times in this file)" if count > 1 else ""
+        print(
+            f"railgauge: {path}:{line}: the key {old} is now called {new}{more}; "
+            f"next: rename it, the next release does not read {old}",
+            file=sys.stderr,
+        )
+
+
+def _mappings(
+    node: Any, location: tuple[int | str, ...]
+) -> Iterator[tuple[int, tuple[int | str, ...]]]:
+    """The identity of each mapping below a node, with the keys that lead to it."""
+    if isinstance(node, dict):
+        yield id(node), location
+    inside = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in inside:
+        if isinstance(value, (dict, list)):
+            yield from _mappings(value, (*location, key))
 
 
 def _short(value: Any) -> str:

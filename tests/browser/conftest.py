@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from railgauge.report import page
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision.verdict import Verdict
 
 #: Debian's, and what others call it.
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")

@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision.verdict import Verdict
 from tests import example, pages
 
 from .conftest import PHONE, WIDE, Open, Opened

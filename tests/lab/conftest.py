@@ -198,6 +198,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+#: What the last command of this worker printed, for the message of a test that finds no verdict.
+_LAST_OUTPUT = [""]
+
+
 def run_command(command: list[str], area: Path, env: dict[str, str], timeout: float) -> Any:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("RFM_", "RAILGAUGE_NODES"))}
     own = {
@@ -206,7 +210,7 @@ def run_command(command: list[str], area: Path, env: dict[str, str], timeout: fl
         "RAILGAUGE_STACK_DIR": str(area / "stack"),
     }
     environment = {**clean, **own, "RFM_COLORIZE": "no", **env}
-    return subprocess.run(
+    outcome = subprocess.run(
         command,
         cwd=paths.HOME,
         env=environment,
@@ -216,6 +220,8 @@ def run_command(command: list[str], area: Path, env: dict[str, str], timeout: fl
         timeout=timeout,
         check=False,
     )
+    _LAST_OUTPUT[0] = outcome.stdout
+    return outcome
 
 
 @pytest.fixture
@@ -243,7 +249,8 @@ def verdict(area: Path) -> Callable[[], dict[str, Any]]:
     """The verdict of the newest campaign in the test's area."""
 
     def read() -> dict[str, Any]:
-        newest = max((area / "campaigns").glob("*/verdict.json"))
+        newest = max((area / "campaigns").glob("*/verdict.json"), default=None)
+        assert newest is not None, f"no verdict was written: {_LAST_OUTPUT[0]}"
         document: dict[str, Any] = json.loads(newest.read_text())
         return document
 

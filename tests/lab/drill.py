@@ -21,7 +21,7 @@ from pathlib import Path
 
 from railgauge import paths
 from railgauge.cli.lab import open_lab
-from railgauge.errors import EXIT_SUSPECT, RailgaugeError
+from railgauge.common.errors import EXIT_SUSPECT, RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab

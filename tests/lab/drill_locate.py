@@ -32,8 +32,9 @@ from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import load
 from railgauge.lab import faults, spec, switches, vm
 from railgauge.lab.cluster import Lab
-from railgauge.verdict import compare, locate
-from railgauge.verdict.location.campaign import read_leaves
+from railgauge.verdict.campaign.cases import read as read_cases
+from railgauge.verdict.location import locate
+from railgauge.verdict.location.from_campaign import read_leaves
 
 from . import drills_links
 from .test_accept import sweeps
@@ -178,7 +179,7 @@ def fabric_parts(area: Path, counted: bool) -> list[str]:
     """
     (folder,) = (area / "campaigns").iterdir()
     campaign = load(str(folder))
-    cases = compare.read(campaign)
+    cases = read_cases(campaign)
     if not counted:
         cases = [dataclasses.replace(case, uplinks=()) for case in cases]
     located = locate.locate(cases, read_leaves(campaign))

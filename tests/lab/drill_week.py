@@ -34,7 +34,7 @@ from typing import Any
 from railgauge import paths, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
-from railgauge.checks import topology
+from railgauge.checks.framework import topology
 from railgauge.lab import faults, spec
 from railgauge.lab.cluster import Lab
 from railgauge.model import record

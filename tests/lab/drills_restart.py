@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 from railgauge import paths
-from railgauge.errors import EXIT_SUSPECT
+from railgauge.common.errors import EXIT_SUSPECT
 from railgauge.gate import journal
 from railgauge.lab.nodes import KINDS as NODE_KINDS
 

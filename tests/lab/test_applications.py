@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from .conftest import Run
+
+pytestmark = pytest.mark.release
 
 
 def test_a_program_is_timed_run_by_run(railgauge: Run, verdict: Callable[[], Any]) -> None:

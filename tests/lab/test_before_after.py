@@ -17,10 +17,12 @@ from railgauge import paths
 from railgauge.campaign import folder
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
-from railgauge.verdict import table
+from railgauge.verdict.comparison import measurement_table
 
 from .conftest import PATIENCE_S, area_of, lab_beside, lab_command
 from .test_accept import suspects, sweeps
+
+pytestmark = pytest.mark.release
 
 #: One leaf of the larger lab.
 NODES = [f"n{number}" for number in range(1, 9)]
@@ -102,7 +104,9 @@ class Site:
         """The bandwidth of each place in each run of each campaign."""
         text = ""
         for campaign in sorted((self.area / "campaigns").glob("*")):
-            frame = table.read(folder.load(str(campaign)), ("metric", "place", "run", "value"))
+            frame = measurement_table.read(
+                folder.load(str(campaign)), ("metric", "place", "run", "value")
+            )
             of_places = frame.filter(pl.col("metric") == "bandwidth").sort("place", "run")
             text += f"\n{campaign.name}: {of_places.select('place', 'run', 'value').rows()}"
         return text

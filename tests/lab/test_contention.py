@@ -6,9 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from railgauge.lab.cluster import Lab
 
 from .conftest import Run, lab_beside, lab_command, running
+
+pytestmark = pytest.mark.release
 
 #: stress-ng, and the program that keeps it; not whoever looks for them.
 STRESSORS = "stress-n[g]|stressor[.]py"

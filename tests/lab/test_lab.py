@@ -134,6 +134,7 @@ def test_up_repairs_what_has_died(up: Up) -> None:
     assert up.lab.on_head("srun", "-w", "n2", "hostname").stdout == "n2\n"
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "victim", ["lab-init", "unshare", "head", "n3", "slurmctld", "slurmdbd", "mariadbd", "munged"]
 )
@@ -198,6 +199,7 @@ def test_a_drained_node_is_told_and_not_waited_for(command: Command, second: Lab
     assert "n2 is drained (changed firmware)" in command("up").stdout
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("below", ["/tmp", "/run"], indirect=True)
 def test_a_vm_boots_in_a_lab_at_any_path(command: Command, second: Lab) -> None:
     """Below what a VM mounts anew."""
@@ -207,6 +209,7 @@ def test_a_vm_boots_in_a_lab_at_any_path(command: Command, second: Lab) -> None:
     assert shown.stdout.count("boot-n5.log") == 2
 
 
+@pytest.mark.release
 def test_a_vm_that_dies_while_it_boots_is_told_with_its_console(
     command: Command, second: Lab
 ) -> None:

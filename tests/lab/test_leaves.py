@@ -20,6 +20,8 @@ from railgauge.processes import Process
 from .conftest import PATIENCE_S, lab_beside, lab_command, links_here, running
 from .test_accept import start, suspects, sweeps
 
+pytestmark = pytest.mark.release
+
 #: More than what a link at half its rate carries, and what one at its rate cannot.
 LEAST_GBITS, MOST_GBITS = 0.06, 0.11
 
@@ -402,7 +404,7 @@ def test_an_up_that_was_killed_is_made_good_by_the_next(leaves: Lab) -> None:
 _OTHER_AGENT = """\
 #!/bin/sh
 case "$3" in
-railgauge.node.agent) exec "{python}" "$1" "{agent}" "$4" ;;
+railgauge.node.orchestration.agent) exec "{python}" "$1" "{agent}" "$4" ;;
 *) exec "{python}" "$@" ;;
 esac
 """
@@ -415,7 +417,7 @@ def garbled(mended: Lab, area: Path) -> Iterator[str]:
     # Its checkout stays as it is: accept looks at that.
     real = on(mended, node, "readlink", "-f", python).strip()
     begin = "    def _prepare(self, index: int, role: str) -> None:\n"
-    agent = paths.SOURCE / "railgauge" / "node" / "agent.py"
+    agent = paths.SOURCE / "railgauge/node/orchestration/agent.py"
     good, bad = agent.read_text(), area / "agent.py"
     assert begin in good
     rubbish = "        return self.transport.write(os.urandom(1000))\n"
@@ -449,7 +451,7 @@ def test_six_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
         assert campaign.poll() is None, campaign.communicate()[0]
         assert time.monotonic() < deadline, "no round runs"
         time.sleep(0.3)
-    on(mended, "n15", "pkill", "-STOP", "--oldest", "--full", "railgauge.node.agent")
+    on(mended, "n15", "pkill", "-STOP", "--oldest", "--full", "railgauge.node.orchestration.agent")
     faults.add(mended, "off", "n10")
     faults.add(mended, "disk-full", "n25")
     output, _ = campaign.communicate(timeout=PATIENCE_S)

@@ -12,11 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 from railgauge.stack import activation, manifest
 
 from .conftest import Run
+
+pytestmark = pytest.mark.release
 
 HASH = "standinstandinstandinstandinstan"
 

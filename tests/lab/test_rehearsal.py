@@ -16,7 +16,7 @@ import pytest
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_record
-from railgauge.node import raw
+from railgauge.node.transport import results_file
 
 from .conftest import PATIENCE_S, Run, area_of, run_command
 
@@ -86,7 +86,7 @@ def test_all_of_a_rehearsal_says_simulated(of_one_pair: tuple[Path, str]) -> Non
     assert verdict["simulated"]
     assert verdict["measurements"] and all(m["simulated"] for m in verdict["measurements"])
     assert "SIMULATED" in (campaign / "verdict.txt").read_text().splitlines()[0]
-    (left,) = [raw.read(path) for path in campaign.glob(f"stage/**/{raw.FILE}")]
+    (left,) = [results_file.read(path) for path in campaign.glob(f"stage/**/{results_file.FILE}")]
     (sides,) = left.sides.values()
     logs = [side.files[f"{role}.nccl.log"] for role, side in sides.items()]
     assert len(logs) == 2
@@ -103,6 +103,7 @@ def test_all_of_a_rehearsal_says_simulated(of_one_pair: tuple[Path, str]) -> Non
     assert [path.name for path in area.iterdir()] == ["rehearsals"]
 
 
+@pytest.mark.release
 def test_every_case_of_a_system_that_mpirun_starts_is_measured(
     railgauge: Run, verdict: Verdict
 ) -> None:
@@ -169,6 +170,7 @@ def rehearsed(cluster: Lab) -> Iterator[dict[str, tuple[int, str, str]]]:
     yield found
 
 
+@pytest.mark.release
 def test_ranks_that_start_alone_are_the_launchers_fault_and_no_nodes(
     rehearsed: dict[str, tuple[int, str, str]],
 ) -> None:
@@ -204,6 +206,7 @@ def test_a_sweep_that_memory_ended_is_judged_at_its_largest_size(
     assert not [f for f in verdict()["findings"] if "not measured: " in f["message"]]
 
 
+@pytest.mark.release
 def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdict) -> None:
     answer = railgauge(
         "rehearse",
@@ -219,6 +222,7 @@ def test_every_operation_and_scale_of_a_dgx_runs(railgauge: Run, verdict: Verdic
     assert {f["kind"] for f in found["findings"]} <= {"no-baseline", "not-measured", "left-out"}
 
 
+@pytest.mark.release
 def test_nccl_with_p2p_off_is_of_the_series_and_lacks_a_number_of_its_own_alone(
     railgauge: Run, area: Path
 ) -> None:
@@ -235,9 +239,14 @@ def test_nccl_with_p2p_off_is_of_the_series_and_lacks_a_number_of_its_own_alone(
     assert {result.place for result in results} == {f"all_reduce:p2p-off:n{n}" for n in (1, 2)}
     # NVLink would be a failure of kind `condition`.
     assert {failure.kind for r in results for failure in r.failures} == {"no-reference"}
-    packed = [path for path in campaign.glob(f"stage/**/{raw.FILE}") if "NcclNode" in str(path)]
+    packed = [
+        path for path in campaign.glob(f"stage/**/{results_file.FILE}") if "NcclNode" in str(path)
+    ]
     sides = [
-        side for path in packed for of in raw.read(path).sides.values() for side in of.values()
+        side
+        for path in packed
+        for of in results_file.read(path).sides.values()
+        for side in of.values()
     ]
     logs = [
         text for side in sides for name, text in side.files.items() if name.endswith("nccl.log")
@@ -264,6 +273,7 @@ def test_exactly_the_pair_that_is_bad_is_named(
     assert "the path between n2 and n3" in " ".join(answer.stdout.split())
 
 
+@pytest.mark.release
 def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
     railgauge: Run, verdict: Verdict
 ) -> None:
@@ -278,13 +288,14 @@ def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
     assert "is at fault" not in answer.stdout and "the path between" not in answer.stdout
 
 
+@pytest.mark.release
 def test_one_launch_clears_all_pairs_of_a_round(
     railgauge: Run, area: Path, verdict: Verdict
 ) -> None:
     places = PAIR.format("mnnvl")
     answer = railgauge("rehearse", "gb200-nvl72", "--places", places, "--", "-n", "^NcclPair")
     campaign = max((area / "rehearsals" / "campaigns").iterdir())
-    (left,) = [raw.read(path) for path in campaign.glob(f"stage/**/{raw.FILE}")]
+    (left,) = [results_file.read(path) for path in campaign.glob(f"stage/**/{results_file.FILE}")]
     assert {launch["launch"] for launch in left.launches.values()} == {0, 1}
     assert {len(launch["places"]) for launch in left.launches.values()} == {2}
     assert "one of 2" in answer.stdout
@@ -294,7 +305,7 @@ def test_one_launch_clears_all_pairs_of_a_round(
 def test_no_environment_is_kept(of_one_pair: tuple[Path, str]) -> None:
     area, _ = of_one_pair
     campaign = max((area / "rehearsals" / "campaigns").iterdir())
-    (packed,) = campaign.glob(f"stage/**/{raw.FILE}")
+    (packed,) = campaign.glob(f"stage/**/{results_file.FILE}")
     assert b"nccl-tests.json" in gzip.decompress(packed.read_bytes())
     for path in campaign.rglob("*"):
         if path.is_file():

@@ -9,12 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.lab.cluster import Lab
 from railgauge.model.record import read_record
 
 from .conftest import PATIENCE_S, Run, assert_nothing_runs
 from .test_accept import jobs_left, start, suspects, sweeps, wait_for_traffic
+
+pytestmark = pytest.mark.release
 
 PAIRS = ("--partition", "ns", "--nodes", "n[1-4]")
 ONLY = ("--", "-n", "Iperf2Pair")

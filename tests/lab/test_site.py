@@ -83,6 +83,7 @@ def test_each_thing_that_is_not_as_needed_is_a_line_with_what_to_type(
     assert [line for line in lines if line.startswith("ok") and "sacct knows job" in line]
 
 
+@pytest.mark.release
 def test_what_a_node_lacks_only_when_its_turn_comes_accuses_nobody(
     area: Path, verdict: Verdict, on_node: OnNode, cluster: Lab
 ) -> None:
@@ -122,6 +123,7 @@ def limited(cluster: Lab) -> Iterator[Callable[[str], None]]:
     change("MaxNodes=UNLIMITED", "MaxTime=UNLIMITED", "MaxMemPerNode=0")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [

@@ -88,6 +88,7 @@ def busy(control: Callable[..., str]) -> str:
     return "n2"
 
 
+@pytest.mark.release
 def test_a_sweep_waits_for_a_long_foreign_job_and_says_so(
     railgauge: Run, verdict: Verdict, busy: str
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_cut_way_is_named_by_its_ends_and_no_node_is(
     assert list(cut) in [s["nodes"] for s in found["suspects"] if s["kind"] == "pair"]
 
 
+@pytest.mark.release
 def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cluster: Lab) -> None:
     """Stopped as a job begins, for longer than srun waits for it."""
     campaign = start(area, "--partition", "ns", *PAIRS)
@@ -183,6 +185,7 @@ def slow_sender(cluster: Lab) -> Iterator[str]:
     tc(*shape, "rate", usual["rate"], "burst", usual["burst"], "latency", usual["lat"])
 
 
+@pytest.mark.release
 def test_the_one_slow_direction_of_a_pair_is_told(
     railgauge: Run, verdict: Verdict, slow_sender: str
 ) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 
@@ -33,7 +35,8 @@ def measured(found: dict[str, Any]) -> set[tuple[str, ...]]:
 
 
 def kill(lab: Lab, node: str, program: str) -> None:
-    command = lab.enter(node, "pkill", "-KILL", "--oldest", "--full", f"railgauge.node.{program}")
+    module = f"railgauge.node.orchestration.{program}"
+    command = lab.enter(node, "pkill", "-KILL", "--oldest", "--full", module)
     assert os.spawnvp(os.P_WAIT, command[0], command) == 0
 
 
@@ -45,6 +48,7 @@ def resume_measures_the_rest(railgauge: Run, area: Path, verdict: Verdict, left:
     assert measured(verdict()) == ALL
 
 
+@pytest.mark.release
 def test_the_conductors_node_that_loses_power_is_named_and_the_rest_resumed(
     railgauge: Run, area: Path, verdict: Verdict, mended: Lab
 ) -> None:
@@ -95,6 +99,7 @@ def test_an_agent_that_is_killed_names_its_node_and_costs_nobody_else(
     assert measured(found) == {pair for pair in ALL if "n3" not in pair}
 
 
+@pytest.mark.release
 def test_a_sweep_that_is_cancelled_accuses_nobody_and_goes_on_with_what_it_lacks(
     railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from click.testing import CliRunner
 
 from railgauge import systems
 from railgauge.cli.system import system as commands
+
+pytestmark = pytest.mark.release
 
 
 def test_a_plain_cluster_is_described_by_its_nodes(login_node: None) -> None:

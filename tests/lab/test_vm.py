@@ -20,9 +20,9 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.nodes import VM
 from railgauge.model.record import read_record
-from railgauge.node import raw
-from railgauge.node.sweep import FILE as ORDERS
-from railgauge.verdict import compare
+from railgauge.node.orchestration.sweep_file import FILE as ORDERS
+from railgauge.node.transport import results_file
+from railgauge.verdict.campaign import cases
 
 from .conftest import PATIENCE_S, Run, area_of, running, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_agents, wait_for_traffic
@@ -89,11 +89,11 @@ def case_folder(area: Path, check: str) -> Path:
     return next(area.glob(f"campaigns/*/stage/lab/vm/builtin/{check}_*"))
 
 
-def side(area: Path, check: str, role: str, place: str = "n5:n6") -> raw.Side:
+def side(area: Path, check: str, role: str, place: str = "n5:n6") -> results_file.Side:
     """What a side of a place of a check has left."""
     folder = case_folder(area, check)
     places = [one["name"] for one in json.loads((folder / ORDERS).read_text())["places"]]
-    return raw.read(folder / raw.FILE).sides[places.index(place)][role]
+    return results_file.read(folder / results_file.FILE).sides[places.index(place)][role]
 
 
 def run_on(lab: Lab, node: str, *command: str) -> str:
@@ -248,6 +248,7 @@ def test_the_nodes_of_broken_paths_are_named(broken_paths: dict[str, Any]) -> No
     assert suspects(broken_paths) == ["n5", "n6"]
 
 
+@pytest.mark.release
 def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:
     link_gbits = 0.03
 
@@ -304,6 +305,7 @@ def links_lost(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[Seen]:
         faults.clear(cluster)
 
 
+@pytest.mark.release
 def test_a_rail_that_goes_down_in_mid_transfer_is_named(links_lost: Seen, cluster: Lab) -> None:
     assert "rxe0 on n6 was ACTIVE, and is DOWN now" in messages(links_lost.verdict)
     assert "n6" in suspects(links_lost.verdict)
@@ -311,6 +313,7 @@ def test_a_rail_that_goes_down_in_mid_transfer_is_named(links_lost: Seen, cluste
     assert jobs_left(cluster) == ""
 
 
+@pytest.mark.release
 def test_a_bond_survives_a_link_lost_in_mid_transfer(links_lost: Seen) -> None:
     said = messages(links_lost.verdict)
     assert "link eth4 of bond0 on n5 is down after the test" in said
@@ -320,6 +323,7 @@ def test_a_bond_survives_a_link_lost_in_mid_transfer(links_lost: Seen) -> None:
     assert [call.exit_code for call in result.calls] == [0, 0]
 
 
+@pytest.mark.release
 def test_a_vm_that_loses_power_in_mid_transfer_is_named(
     area: Path, verdict: Verdict, mended: Lab
 ) -> None:
@@ -356,6 +360,7 @@ def rejected(seen: Seen, *checks: str) -> list[dict[str, Any]]:
     return [f for f in seen.verdict["findings"] if f["check"] in of and f["weight"] == "reject"]
 
 
+@pytest.mark.release
 def test_the_series_of_long_ways_is_measured(series: Seen, cluster: Lab) -> None:
     # The rest of what is required was left out.
     assert (series.verdict["verdict"] != "accept", rejected(series, "WanTcp")) == (True, [])
@@ -369,6 +374,7 @@ def test_the_series_of_long_ways_is_measured(series: Seen, cluster: Lab) -> None
     assert "netem" not in run_on(cluster, "n5", "tc", "qdisc", "show")
 
 
+@pytest.mark.release
 def test_all_rails_are_measured_at_once_both_ways(series: Seen) -> None:
     rows = [m for m in series.verdict["measurements"] if m["check"] == "RdmaRailsTogether"]
     gbits = {m["operation"]: m["value"] for m in rows if m["passed"]}
@@ -380,6 +386,7 @@ def test_all_rails_are_measured_at_once_both_ways(series: Seen) -> None:
         assert together.line["call"]["exit_code"] == 0
 
 
+@pytest.mark.release
 def test_nics_of_a_cable_are_measured_at_once_each_by_its_own_bytes(series: Seen) -> None:
     rows = [m for m in series.verdict["measurements"] if m["check"] == "CablePair"]
     measured = {m["metric"]: m for m in rows}
@@ -388,6 +395,7 @@ def test_nics_of_a_cable_are_measured_at_once_each_by_its_own_bytes(series: Seen
     assert [f for f in series.verdict["findings"] if f["kind"].startswith("nic-")] == []
 
 
+@pytest.mark.release
 def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
     series: Seen, cluster: Lab
 ) -> None:
@@ -401,7 +409,7 @@ def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
     (campaign,) = (series.area / "campaigns").iterdir()
     of_sides = [
         facts["contention"]
-        for case in compare.read(load(str(campaign)))
+        for case in cases.read(load(str(campaign)))
         for facts in case.facts.values()
         if "contention" in facts
     ]
@@ -409,6 +417,7 @@ def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
     assert running(cluster, "head", STRESSORS) == ""
 
 
+@pytest.mark.release
 def test_a_cancelled_long_way_leaves_no_emulation(area: Path, cluster: Lab) -> None:
     only = ("--partition", "vm", "--places", ":44ms:default:cubic$")
     campaign = start(area, *only, "--", "-n", "^WanTcp")
@@ -437,12 +446,14 @@ def in_the_way(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[dict[st
         faults.clear(cluster)
 
 
+@pytest.mark.release
 def test_a_way_that_is_long_already_is_not_made_longer(in_the_way: dict[str, Any]) -> None:
     said = messages(in_the_way)
     assert re.search(r"on n5: not started: eth0 has netem .*delay 3ms already", said)
     assert "WanTcp" not in {m["check"] for m in in_the_way["measurements"]}
 
 
+@pytest.mark.release
 def test_a_nic_that_is_down_is_named_and_not_measured_around(in_the_way: dict[str, Any]) -> None:
     assert "iperf2 (client1) on n6: not started: eth2 is down" in messages(in_the_way)
     of_nics = [m for m in in_the_way["measurements"] if m["check"] in ("NicPair", "CablePair")]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from railgauge.atomic import write_json
 from railgauge.campaign import variables
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Gate, Requested, Scope, Session
+from railgauge.common.atomic import write_json
 from railgauge.model import record
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit

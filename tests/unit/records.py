@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from railgauge.atomic import write_json
 from railgauge.campaign.folder import ENDED, RESULT_FILE
-from railgauge.checks.cases import Case
+from railgauge.checks.framework.cases import Case
+from railgauge.common.atomic import write_json
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.record import EndResult, Job, Place, Planned, Record, Result, Row

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from railgauge import yamlfile
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.yamlfile import Strict
 
 

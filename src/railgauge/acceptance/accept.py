@@ -18,7 +18,6 @@ from pathlib import Path
 from railgauge import hooks, paths, systems
 from railgauge.acceptance import request, session
 from railgauge.acceptance.follow import follow
-from railgauge.atomic import write_json, write_text
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign import variables
 from railgauge.campaign.folder import (
@@ -36,7 +35,8 @@ from railgauge.campaign.folder import (
 )
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import FILTERS, from_reframe
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.atomic import write_json, write_text
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.hooks import Say
 from railgauge.model import inventory, record, references, shares
 from railgauge.model.record import BrokenRecordError, Remaining
@@ -46,10 +46,10 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.waiting import NOT_AVAILABLE
 from railgauge.systems import expected, rehearsal
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import fingerprints, remaining
-from railgauge.verdict.node_status import standings
-from railgauge.verdict.rules import decide
+from railgauge.verdict.campaign.cases import fingerprints, remaining
+from railgauge.verdict.decision.node_status import standings
+from railgauge.verdict.decision.rules import decide
+from railgauge.verdict.decision.verdict import Verdict
 
 #: A campaign writes a few hundred kB a case; below this it would break off with half of them.
 _NEEDED_BYTES = 64 * 2**20
@@ -131,7 +131,7 @@ def _rates_of(name: str | None) -> record.Rates | None:
     if name is None:
         return None
     # Polars takes its time to load, which other campaigns need not wait for.
-    from railgauge.verdict import regressions
+    from railgauge.verdict.comparison import regressions
 
     try:
         return regressions.rates(campaigns.load(name))
@@ -399,7 +399,7 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
 def _write_reports(verdict: Verdict, say: Say) -> None:
     """Whatever keeps one from being written changes no verdict, which is written already."""
     # Polars takes its time to load, which `--plan` need not wait for.
-    from railgauge.verdict import table
+    from railgauge.verdict.comparison import measurement_table
 
     campaign = verdict.campaign
 
@@ -408,7 +408,11 @@ def _write_reports(verdict: Verdict, say: Say) -> None:
 
     again = f"try: railgauge report {campaign.id}"
     for name, write, then in (
-        (table.FILE, lambda: table.write(campaign, verdict.cases), "compare writes it if need be"),
+        (
+            measurement_table.FILE,
+            lambda: measurement_table.write(campaign, verdict.cases),
+            "compare writes it if need be",
+        ),
         (page.FILE, with_text(page.FILE, page.html), again),
         (junit.FILE, with_text(junit.FILE, junit.xml), again),
         (markdown.FILE, with_text(markdown.FILE, markdown.markdown), again),

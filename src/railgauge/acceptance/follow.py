@@ -15,7 +15,7 @@ from typing import Any
 from railgauge import children, terminal
 from railgauge.acceptance.progress import Finished, Progress, finished
 from railgauge.campaign.folder import PLAN
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.hooks import Say
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from railgauge.model.record import Planned
-from railgauge.node import raw, sweep
+from railgauge.node.orchestration import sweep_file
+from railgauge.node.transport import results_file
 from railgauge.terminal import clock
 
 _FINISHED = re.compile(
@@ -63,7 +64,7 @@ class RunningSweep:
     def _planned(self) -> tuple[int, int]:
         """Places and rounds of its list; 0 where it has none."""
         try:
-            document = json.loads((self.path.parent / sweep.FILE).read_text(encoding="utf-8"))
+            document = json.loads((self.path.parent / sweep_file.FILE).read_text(encoding="utf-8"))
             return len(document["places"]), len(document["rounds"])
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return 0, 0
@@ -134,7 +135,7 @@ class Progress:
         return sum(case.runs for case in self.cases)
 
     def _running(self) -> list[RunningSweep]:
-        for path in self._folder.glob(f"stage/*/*/*/*/{raw.FILE}"):
+        for path in self._folder.glob(f"stage/*/*/*/*/{results_file.FILE}"):
             if path not in self._sweeps:
                 self._sweeps[path] = RunningSweep(path)
         for one in self._sweeps.values():

@@ -17,8 +17,8 @@ from railgauge import hostlist, paths, systems
 from railgauge.acceptance.follow import plain
 from railgauge.campaign import variables
 from railgauge.campaign.folder import PLAN, Gate, Scope
-from railgauge.checks import schedule
-from railgauge.errors import RailgaugeError
+from railgauge.checks.framework import schedule
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import record
 from railgauge.model.record import Listed
 from railgauge.systems import rehearsal

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from railgauge import lab, paths, systems
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.slurm import client
 from railgauge.systems import rehearsal
 
@@ -137,10 +137,9 @@ def compile_for_nodes() -> None:
     the time that it takes to start, seconds where the CPU is emulated. A checkout that cannot be
     written to stays as it is; nodes with another Python leave bytecode of their own where they can.
     """
-    for room in ("node", "slurm", "locating"):
+    for room in ("node", "slurm", "locating", "common"):
         compileall.compile_dir(paths.SOURCE / "railgauge" / room, quiet=2)
-    for module in ("__init__.py", "atomic.py", "errors.py", "names.py"):
-        compileall.compile_file(paths.SOURCE / "railgauge" / module, quiet=2)
+    compileall.compile_file(paths.SOURCE / "railgauge" / "__init__.py", quiet=2)
 
 
 def _end_with_parent() -> None:
@@ -191,15 +190,15 @@ def main() -> None:
     gc.set_threshold(_COLLECT_OBJECTS)
     from reframe.frontend import cli
 
-    from railgauge.checks import guard
+    from railgauge.checks.framework import reframe_guard
 
-    guard.install()
+    reframe_guard.install()
     sys.argv[0] = "reframe"
     try:
         cli.main()
     except SystemExit:
-        if guard.unready is not None:
-            sys.exit(guard.unready.exit_code)
+        if reframe_guard.unready is not None:
+            sys.exit(reframe_guard.unready.exit_code)
         raise
 
 

@@ -43,9 +43,9 @@ from typing import Any, Literal
 import pydantic
 
 from railgauge import __version__, paths
-from railgauge.atomic import write_json
 from railgauge.campaign import variables
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.atomic import write_json
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.processes import Process, boot_id
 from railgauge.systems import rehearsal
 

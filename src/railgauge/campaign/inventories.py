@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from railgauge.campaign.folder import Campaign
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model.inventory import FILE, Inventory, load
-from railgauge.node import raw, sweep
+from railgauge.node.orchestration import sweep_file
+from railgauge.node.transport import results_file
 
 
 def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
@@ -16,7 +17,7 @@ def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
     inventories = {}
     for number in range(1, campaign.sessions + 1):
         stage = campaign.session_folder(number) / "stage"
-        for path in sorted(stage.glob(f"*/*/*/*/{raw.FILE}")):
+        for path in sorted(stage.glob(f"*/*/*/*/{results_file.FILE}")):
             for text in _texts(path):
                 try:
                     one = load(text)
@@ -29,9 +30,9 @@ def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
 def _texts(path: Path) -> Iterator[str]:
     """The inventories that a sweep took, if that is what it did."""
     try:
-        if FILE not in path.with_name(sweep.FILE).read_text(encoding="utf-8"):
+        if FILE not in path.with_name(sweep_file.FILE).read_text(encoding="utf-8"):
             return
-        sides = raw.read(path).sides
+        sides = results_file.read(path).sides
     except (OSError, ValueError):
         return
     for of_place in sides.values():

@@ -14,7 +14,7 @@ from railgauge.campaign import variables
 from railgauge.campaign.folder import Gate
 from railgauge.cli import running
 from railgauge.cli.output import json_option
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.systems import rehearsal
 from railgauge.systems.schema import Schedule
 
@@ -34,7 +34,9 @@ class _Command(click.Command):
 
 
 @click.command(cls=_Command)
-@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option(
+    "--system", help="The system, where the name of this host does not decide (as RFM_SYSTEM)."
+)
 @click.option("--partition", help="Only this partition.")
 @click.option("--nodes", help="Only these nodes, as a host list: n[1-4].")
 @running.PLACES
@@ -49,49 +51,49 @@ class _Command(click.Command):
 @click.option(
     "--schedule",
     type=click.Choice(get_args(Schedule)),
-    help="Which pairs are measured, and how many at once, in place of what the system says.",
+    help="Which pairs are measured, and how many at once. Default: `schedule` of the system.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Of the schedule random: another seed, other pairs."
+    "--seed",
+    type=click.IntRange(min=0),
+    help="For --schedule random: another seed gives other pairs.",
 )
 @click.option(
     "--locate-rounds",
     type=click.IntRange(min=0),
-    help="Rounds that a sweep may add to tell who is at fault, in place of what the system says; "
-    "with 9 and more also whether a node is slow for the load alone.",
+    help="Rounds that a sweep may add to find the part at fault. With 9 or more it also finds "
+    "nodes that are slow only under load. Default: `locate_rounds` of the system.",
 )
 @click.option(
     "--runs",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Measure everything so many times, all of it once before any of it again.",
+    help="How often everything is measured. A second run begins when the first one is complete.",
 )
 @click.option(
     "--compare",
     "compare",
     metavar="CAMPAIGN",
-    help="Compare with that campaign at the end, place by place; `accepted` is the last accepted "
-    "one. Pairs that fell are measured again, which decides.",
+    help="Compare with that campaign at the end, by place. `accepted` is the last accepted "
+    "one. A pair that got slower is measured again, and the second result counts.",
 )
 @running.SERIES
 @click.option(
     "--fabric-mode",
     metavar="MODE",
-    help="How the leaves spread what they send over their uplinks now, as ecmp, flowlet or packet: "
-    "FabricBalance's numbers are of that mode.",
+    help="How the leaves spread traffic over their uplinks now: ecmp, flowlet or packet. "
+    "The numbers of FabricBalance are stored for this mode.",
 )
-@click.option(
-    "--idle", is_flag=True, help="Measure the nodes that are idle now, and wait for no others."
-)
+@click.option("--idle", is_flag=True, help="Measure only the nodes that are idle now.")
 @click.option(
     "--resume",
     metavar="ID",
-    help="Measure what a campaign that broke off still lacks; `latest` is the newest.",
+    help="Measure what an interrupted campaign still lacks. `latest` is the newest campaign.",
 )
-@click.option("--plan", "plan_only", is_flag=True, help="Say what would run, and run nothing.")
+@click.option("--plan", "plan_only", is_flag=True, help="Print what would run, and run nothing.")
 @json_option("verdict", "plan")
-@click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
+@click.option("--all", "all_places", is_flag=True, help="A line a condition, and every place.")
 @running.provisional
 @click.argument("reframe_options", nargs=-1, type=click.UNPROCESSED)
 def accept(
@@ -115,15 +117,18 @@ def accept(
     provisional: bool,
     reframe_options: tuple[str, ...],
 ) -> NoReturn:
-    """Measure, compare, and say whether the nodes may go back into service.
+    """Measure the nodes, and answer whether they may go back into service.
+
+    The answer comes first and again last, with a line a check between them. The text fits the
+    terminal, or 80 columns. NO_COLOR turns colours off.
 
     Options for ReFrame go behind `--`: railgauge accept -- -n Iperf2Pair
 
-    RAILGAUGE_ON_VERDICT is a command that gets the paths of verdict.json and of summary.md at the
-    end, whatever the verdict.
+    If RAILGAUGE_ON_VERDICT is set, this command is run at the end with the paths of verdict.json
+    and summary.md, whatever the verdict.
 
-    Exit code: 0 accept, or all of a baseline is recorded; 1 reject, 2 inconclusive or provisional
-    accept, 3 usage or environment.
+    Exit code: 0 accept, or a baseline is complete; 1 reject; 2 inconclusive or provisional accept;
+    3 wrong usage or environment.
     """
     if rehearsal.scenario() is not None:
         raise RailgaugeError(

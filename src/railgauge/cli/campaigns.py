@@ -10,23 +10,23 @@ import click
 
 from railgauge.cli import running
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
 
 @click.command()
 @click.argument("campaign", default="latest")
 @json_option("verdict")
-@click.option("--all", "all_places", is_flag=True, help="List every place with its numbers.")
+@click.option("--all", "all_places", is_flag=True, help="A line a condition, and every place.")
 @running.provisional
 def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -> NoReturn:
-    """Show a campaign's verdict again, read anew from its folder.
+    """Show a campaign's verdict again, from the records in its folder.
 
-    CAMPAIGN is an id, a path, or `latest`. The exit code is the verdict's; that of a rehearsal,
-    which says nothing of any node, is never 0.
+    CAMPAIGN is an id, a path, or `latest`. The text fits the terminal, or 80 columns. The exit code
+    is that of the verdict. A rehearsal tests no node, so its exit code is never 0.
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.report import text
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     decided = decide(campaigns.load(campaign))
     if as_json:
@@ -48,7 +48,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.report import text, transfers
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     decided = decide(campaigns.load(campaign))
     if not transfers.compare(decided.cases):
@@ -60,7 +60,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
     if as_json:
         print_json(transfers.as_dict(decided))
         return
-    console = text.console()
+    console = text.console(138)
     text.say_if_simulated(decided, console)
     transfers.render_page(decided, console)
     for line in transfers.left_out(decided):
@@ -79,7 +79,7 @@ def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.report import balance, text
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     decided = [decide(campaigns.load(name)) for name in campaign or ("latest",)]
     compared = balance.compare(decided)
@@ -93,7 +93,7 @@ def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(balance.as_dict(decided))
         return
-    console = text.console()
+    console = text.console(138)
     for one in decided:
         text.say_if_simulated(one, console)
     balance.render(compared, balance.published(decided), console)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from railgauge.errors import EXIT_USAGE, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_USAGE, EnvironmentProblem, RailgaugeError
 
 
 def run(command: click.Command, name: str) -> NoReturn:

@@ -13,13 +13,13 @@ import click
 from railgauge import systems
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, RailgaugeError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from railgauge.campaign.folder import Campaign
-    from railgauge.verdict.drift import Drift
+    from railgauge.verdict.comparison.inventory_drift import Drift
 
 _ACCEPTED = "accepted"
 
@@ -36,18 +36,19 @@ class Inconclusive(RailgaugeError):
 @click.option(
     "--margin",
     type=Number(0, 1, max_open=True),
-    help="The smallest change that matters, as a share; else what the system's data says "
-    "(least_change), or 0.02.",
+    help="The smallest change that matters, as a share. Default: `least_change` of the system, "
+    "or 0.02.",
 )
 @click.option(
     "--dependent",
     is_flag=True,
-    help="Keep the rate of false findings also where links share switches (Benjamini-Yekutieli).",
+    help="Limit false findings also where links share switches (Benjamini-Yekutieli).",
 )
 @click.option(
     "--better",
     type=click.Choice(["more", "less"]),
-    help="Of a CSV's values; else that of the metric that a condition begins with, or more.",
+    help="Which values of a CSV are better. Default: as the metric that a condition begins with, "
+    "else more.",
 )
 @click.option(
     "--noise",
@@ -65,13 +66,14 @@ def compare(
     noise: float | None,
     as_json: bool,
 ) -> NoReturn:
-    """Say of each place what changed from BEFORE to AFTER: better, same, worse, or cannot tell.
+    """Compare each place of AFTER with BEFORE: better, same, worse, or cannot tell.
 
-    Each is a campaign (an id, a path, `latest`), several with commas between them, `accepted` for
-    the last accepted one of the system, a CSV with the columns place,condition,run,value, or logs
-    of tools: a file, a folder, a tar.gz, a quoted pattern such as 'before-*.log', or `-`.
+    Each of the two is a campaign (an id, a path, `latest`), several campaigns with commas between
+    them, `accepted` for the last accepted campaign of the system, a CSV file with the columns
+    place,condition,run,value, or logs of tools: a file, a folder, a tar.gz, a quoted pattern such
+    as 'before-*.log', or `-`.
 
-    Exit code: 0 better or the same, 1 worse anywhere, 2 cannot tell, or not to be compared.
+    Exit code: 0 better or the same; 1 a place is worse; 2 cannot tell, or not comparable.
     """
     try:
         if _are_logs(before, after):
@@ -95,7 +97,7 @@ def _compare(
     as_json: bool,
 ) -> NoReturn:
     from railgauge.report import comparison, text
-    from railgauge.verdict import before_after
+    from railgauge.verdict.comparison import before_after
 
     files = [[name for name in side.split(",") if _is_file(name)] for side in (before, after)]
     drift: list[Drift] = []
@@ -123,7 +125,7 @@ def _compare(
         document = {**compared.as_dict(), "drift": [one.as_dict() for one in drift]}
         print_json({**document, "simulated": simulated})
     else:
-        console = text.console()
+        console = text.console(138)
         if simulated:
             console.print("SIMULATED: stand-ins were run, and nothing follows for any node")
         comparison.render(compared, drift, console)
@@ -179,7 +181,7 @@ def _compare_logs(
     from railgauge.cli import log_paths
     from railgauge.report import log_comparison
     from railgauge.textfiles import read_all
-    from railgauge.verdict.link_changes import MARGIN
+    from railgauge.verdict.comparison.link_changes import MARGIN
     from railgauge.verdict.logs import before_after
 
     if better is not None:
@@ -229,8 +231,8 @@ def _require_each_once(names: Sequence[str]) -> None:
 def _of_files(names: Sequence[str], better: str | None, margin: float | None) -> pl.DataFrame:
     import polars as pl
 
-    from railgauge.verdict import before_after
-    from railgauge.verdict.link_changes import MARGIN
+    from railgauge.verdict.comparison import before_after
+    from railgauge.verdict.comparison.link_changes import MARGIN
 
     margin = MARGIN if margin is None else margin
     sides = [before_after.of_csv(Path(name), better, margin) for name in names]
@@ -243,9 +245,9 @@ def _of_files(names: Sequence[str], better: str | None, margin: float | None) ->
 
 
 def _of_campaigns(side: Sequence[Campaign], margin: float | None) -> pl.DataFrame:
-    from railgauge.verdict import before_after, table
+    from railgauge.verdict.comparison import before_after, measurement_table
 
-    tables = [table.read(one, before_after.TABLE_COLUMNS) for one in side]
+    tables = [measurement_table.read(one, before_after.TABLE_COLUMNS) for one in side]
     if margin is not None:
         return before_after.of_tables(tables, {}, margin)
     return before_after.of_tables(tables, systems.least_changes(side[0].system))
@@ -289,7 +291,7 @@ def _campaigns(before: str, after: str) -> list[list[Campaign]]:
 def _drift(campaigns: Sequence[Sequence[Campaign]]) -> list[Drift]:
     """Between the last inventories of each side."""
     from railgauge.campaign.inventories import in_campaign
-    from railgauge.verdict.drift import drift
+    from railgauge.verdict.comparison.inventory_drift import drift
 
     before, after = (
         {node: taken for one in side for node, taken in in_campaign(one).items()}

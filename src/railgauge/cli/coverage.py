@@ -11,7 +11,7 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import session
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def coverage(
         return
     from railgauge.report import text
 
-    console = text.console()
+    console = text.console(138)
     if lines:
         console.print(_table_of_rails(lines) if rails else _table(lines))
     console.print(_summary(lines), highlight=False)

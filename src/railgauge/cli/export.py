@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 
 if TYPE_CHECKING:
-    from railgauge.verdict.answer import Verdict
+    from railgauge.verdict.decision.verdict import Verdict
 
 _FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
@@ -28,7 +28,7 @@ def export(campaign: str, **files: Path | None) -> None:
     CAMPAIGN is an id, a path, or `latest`. A file of - is standard output.
     """
     from railgauge.campaign import folder as campaigns
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     wanted = {kind: path for kind, path in files.items() if path is not None}
     if not wanted:
@@ -48,7 +48,7 @@ def export(campaign: str, **files: Path | None) -> None:
 
 
 def _write(verdict: Verdict, kind: str, path: Path) -> None:
-    from railgauge.atomic import write_text
+    from railgauge.common.atomic import write_text
     from railgauge.report.feeds import rows
 
     if kind == "parquet":

@@ -17,7 +17,7 @@ from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.cli.words import Words
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -111,7 +111,7 @@ def _unknown(nodes: Sequence[str]) -> ConfigurationError:
 @options("Only these nodes: n[1-4].")
 @json_option("gate-status")
 def status(system: str | None, nodes: str | None, act: bool, as_json: bool) -> None:
-    """Say of every node what was accepted, and whether it is held."""
+    """Show for each node what was accepted, and whether it is held."""
     chosen = enter(system)
     from railgauge.gate import status as gate_status
 
@@ -218,8 +218,8 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     chosen = enter(system)
     from railgauge.cluster import inventories, rights, store
     from railgauge.node import gate as node_gate
-    from railgauge.node.calls import node_name
     from railgauge.node.inventory import take
+    from railgauge.node.system.tool_call import node_name
     from railgauge.slurm import nodes as slurm_nodes
 
     wanted = expand(chosen, nodes)
@@ -461,7 +461,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
         store.accept(system, one, "release", why)
     states = answered(lambda: slurm_nodes.show(nodes))
     for name in nodes:
-        outside = states[name].outside
+        outside = states[name].unavailable_reason
         state = f"resumed, and not in service: {outside}" if outside else "in service"
         click.echo(f"{name}: {state}, untested (why: {why})")
     if silent:
@@ -470,7 +470,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
             "from the accepted one, the next hold drains it",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
         )
-    return any(states[name].outside for name in nodes)
+    return any(states[name].unavailable_reason for name in nodes)
 
 
 @gate.command("update-done")

@@ -17,15 +17,10 @@ from railgauge.campaign import folder as campaign
 from railgauge.campaign.inventories import in_campaign
 from railgauge.cli.output import json_option, print_json
 from railgauge.cluster import inventories
-from railgauge.errors import (
-    EXIT_ACCEPT,
-    EXIT_REJECT,
-    EXIT_USAGE,
-    RailgaugeError,
-)
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, EXIT_USAGE, RailgaugeError
+from railgauge.common.names import natural
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory
-from railgauge.names import natural
 from railgauge.node.inventory import take
 from railgauge.node.inventory.kinds import kind
 

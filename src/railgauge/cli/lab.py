@@ -16,7 +16,7 @@ import click
 from railgauge import hostlist, systems, terminal
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import (
     SYSTEM,
     fault_kinds,
@@ -28,6 +28,7 @@ from railgauge.lab import (
     uplinks,
 )
 from railgauge.lab.cluster import Lab
+from railgauge.lab.fault import Fault
 from railgauge.lab.nodes import VM
 from railgauge.model.uplinks import carried, document, shares
 
@@ -105,12 +106,13 @@ def lab() -> None:
 
 @lab.command()
 @click.option(
-    "--nodes", help="These nodes, beside those that it has: n[1-4] needs no QEMU. Default: all."
+    "--nodes",
+    help="Start these nodes, in addition to those that run: n[1-4] needs no QEMU. Default: all.",
 )
 @click.option(
     "--system",
     metavar="NAME",
-    help="The system that it is: one with a lab.yaml, such as lab32, which has 32 nodes on leaves "
+    help="The system of the lab, one with a lab.yaml, such as lab32, which has 32 nodes on leaves "
     f"and spines. Default: {SYSTEM}.",
 )
 @click.option(
@@ -128,7 +130,7 @@ def lab() -> None:
     help="Another cluster than configs/systems/lab/lab.yaml, in the same form.",
 )
 def up(nodes: str | None, system: str | None, release: str | None, file: Path | None) -> None:
-    """Bring the lab up, add nodes to it, or start again what has died in it."""
+    """Start the lab, add nodes to it, or restart what died in it."""
     if system and file:
         raise RailgaugeError("--system and --spec both say what the lab is: name one")
     cluster, say = open_lab(release, file, system), _Timed()
@@ -163,7 +165,7 @@ def _say_kept_out(cluster: Lab) -> None:
 
 @lab.command()
 def down() -> None:
-    """End everything of the lab. The image stays, so that the next `up` is quick."""
+    """Stop the lab. The image stays, so that the next `up` is quick."""
     click.echo("the lab is down" if open_lab().down() else "the lab was not up")
 
 
@@ -274,7 +276,9 @@ def show_uplinks(seconds: float | None, mode: str | None, as_json: bool) -> None
 
 
 @lab.command()
-@click.option("--user", default="root", help="Somebody of the lab's users, in the own home folder.")
+@click.option(
+    "--user", default="root", help="A user of the lab; the shell begins in its home folder."
+)
 def shell(user: str) -> NoReturn:
     """A shell on the login node, root's in this folder if the lab shares it.
 
@@ -297,7 +301,9 @@ def shell(user: str) -> NoReturn:
 
 # What follows MACHINE is the command's: its -h too.
 @lab.command("exec", context_settings={"allow_interspersed_args": False})
-@click.option("--user", default="root", help="Somebody of the lab's users, in the own home folder.")
+@click.option(
+    "--user", default="root", help="A user of the lab; the shell begins in its home folder."
+)
 @click.argument("machine")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_inside(user: str, machine: str, command: tuple[str, ...]) -> NoReturn:
@@ -316,7 +322,7 @@ def run_inside(user: str, machine: str, command: tuple[str, ...]) -> NoReturn:
 
 @lab.command()
 @click.argument("name", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines as they come.")
 def logs(name: str | None, follow: bool) -> NoReturn:
     """Show a log of the lab; without NAME, list them."""
     folder = open_lab().folders.log
@@ -331,7 +337,7 @@ def logs(name: str | None, follow: bool) -> NoReturn:
 
 @lab.group()
 def fault() -> None:
-    """Real faults, to see the gate find them."""
+    """Add, list and clear real faults."""
 
 
 @fault.command(
@@ -368,7 +374,7 @@ def list_faults(as_json: bool) -> None:
         click.echo(_line_of(cluster, item))
 
 
-def _line_of(cluster: Lab, fault: fault_kinds.Fault) -> str:
+def _line_of(cluster: Lab, fault: Fault) -> str:
     problem = fault_kinds.problem(cluster, fault)
     return f"{fault}  ({problem})" if problem else str(fault)
 
@@ -376,7 +382,7 @@ def _line_of(cluster: Lab, fault: fault_kinds.Fault) -> str:
 @fault.command("clear")
 @click.argument("machine", required=False)
 def clear_faults(machine: str | None) -> None:
-    """Mend the faults, all or those of one MACHINE, and wait until Slurm has its nodes back."""
+    """Clear the faults, all or those of one MACHINE, and wait until Slurm has its nodes back."""
     cluster = open_lab()
     mended = faults.clear(cluster, machine)
     click.echo("mended: " + ("; ".join(map(str, mended)) if mended else "nothing was in place"))

@@ -7,7 +7,7 @@ import dataclasses
 import click
 
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import limits
 from railgauge.model.sizes import parse_size
 

@@ -14,7 +14,7 @@ import click
 
 from railgauge import textfile, textfiles
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.locating import Evidence, Located, Routes
@@ -73,16 +73,17 @@ def locate(
 ) -> NoReturn:
     """Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.
 
-    A campaign (an id, a path, or `latest`); logs with an output of a tool for each pair of hosts:
-    files, folders, patterns, tar.gz, or `-`; or a CSV file with the columns a,b,value and, where
-    they are known, ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition,direction. Data goes from a
-    to b, unless direction is b-a or both. More is better. A row with ok 0 is a run that failed.
+    The input is a campaign (an id, a path, or `latest`), logs, or a CSV file. Logs have an output
+    of a tool for each pair of hosts: files, folders, quoted patterns, a tar.gz, or `-`. The CSV
+    file has the columns a,b,value and, where they are known,
+    ok,round,leaf_a,leaf_b,rail,rail_a,rail_b,condition,direction. Data goes from a to b, unless
+    direction is b-a or both. More is better. A row with ok 0 is a run that failed.
 
-    The two hosts of an output are those that it names, or those in its file's name: n1-n2.log. What
-    is not between two hosts, and what is not whole, is left out, with its reason.
+    The two hosts of an output are those that it names, or those in its file's name: n1-n2.log. An
+    output that is not of two hosts, or not whole, is left out, and its reason printed.
 
-    Exit code 0: nobody; 1: suspects, confirmed or not; 2: the input cannot be read, or there is no
-    suspect and nothing shows whether some nodes are good.
+    Exit code: 0 no suspect; 1 suspects, confirmed or not; 2 the input cannot be read, or there is
+    no suspect but some nodes cannot be judged.
     """
     from railgauge.report import located as report
 
@@ -113,7 +114,7 @@ def _located(
     """
     from railgauge import locating
     from railgauge.cli import log_paths
-    from railgauge.verdict.location import table
+    from railgauge.verdict.location import from_csv
 
     if "" in sources:
         raise InputError(
@@ -127,7 +128,7 @@ def _located(
         raise InputError(error.message, next_step=error.next_step) from None
     uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
     routes = _routes(routes_file) if routes_file is not None else None
-    kinds = [log_paths.kind_of(path, table.NEEDED) for path in paths]
+    kinds = [log_paths.kind_of(path, from_csv.NEEDED) for path in paths]
     others = [path for path, kind in zip(paths, kinds, strict=True) if kind != "logs"]
     if len(paths) > 1 and others:
         raise InputError(
@@ -140,7 +141,7 @@ def _located(
     elif kinds[0] == "logs":
         texts = textfiles.read_all(paths)
         first = None if log_paths.is_seekable(paths[0]) else next(texts)
-        if isinstance(first, textfiles.Text) and log_paths.has_columns(first.text, table.NEEDED):
+        if isinstance(first, textfiles.Text) and log_paths.has_columns(first.text, from_csv.NEEDED):
             # Of a pipe: <(zcat results.csv.gz).
             evidence, kinds = _of_table(first.name, first.text), ["table"]
         else:
@@ -166,11 +167,11 @@ def _text(path: Path) -> str:
 
 
 def _of_table(name: str, text: str) -> Evidence:
-    from railgauge.verdict.location import table
+    from railgauge.verdict.location import from_csv
 
     try:
-        return table.read(text)
-    except table.TableError as error:
+        return from_csv.read(text)
+    except from_csv.TableError as error:
         raise InputError(f"{name}: {error}", next_step=f"mend it; the columns: {_HELP}") from None
 
 
@@ -178,11 +179,11 @@ _HELP = "railgauge locate --help"
 
 
 def _of_logs(
-    paths: Sequence[str], sources: Iterable[textfiles.Text | textfiles.Unread]
+    paths: Sequence[str], sources: Iterable[textfiles.Text | textfiles.Large | textfiles.Unread]
 ) -> tuple[Evidence, Sequence[str]]:
-    from railgauge.verdict.location import logs
+    from railgauge.verdict.location import from_logs
 
-    found = logs.read(sources)
+    found = from_logs.read(sources)
     if not found.evidence.results:
         reasons = dict.fromkeys(f"{one.place}: {one.why}" for one in found.evidence.missing)
         shown = "".join(f"\n  {reason}" for reason in [*reasons][:_NAMED])
@@ -197,15 +198,15 @@ def _of_logs(
 def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -> Located:
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
-    from railgauge.verdict import ports
-    from railgauge.verdict.compare import read
-    from railgauge.verdict.locate import locate
-    from railgauge.verdict.location.campaign import read_leaves
+    from railgauge.verdict.campaign.cases import read
+    from railgauge.verdict.location import switch_ports
+    from railgauge.verdict.location.from_campaign import read_leaves
+    from railgauge.verdict.location.locate import locate
 
     try:
         campaign = campaigns.load(name)
         located = locate(read(campaign), read_leaves(campaign), uplinks, routes)
-        named = ports.shown(campaign, located.suspects)
+        named = switch_ports.shown(campaign, located.suspects)
         return dataclasses.replace(located, suspects=tuple(named))
     except BrokenRecordError as error:
         raise InputError(str(error)) from None
@@ -216,26 +217,26 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
 
 
 def _uplinks(path: Path) -> dict[str, int]:
-    from railgauge.verdict.location import table
+    from railgauge.verdict.location import from_csv
 
     try:
-        return table.read_uplinks(_text(path))
-    except (table.TableError, OSError, UnicodeDecodeError) as error:
+        return from_csv.read_uplinks(_text(path))
+    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
 
 
 def _routes(path: Path) -> Routes:
-    from railgauge.verdict.location import table
+    from railgauge.verdict.location import from_csv
 
     try:
-        return table.read_routes(_text(path))
-    except (table.TableError, OSError, UnicodeDecodeError) as error:
+        return from_csv.read_routes(_text(path))
+    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,destination,spine") from None
 
 
 def _write(located: Located, folder: Path) -> None:
     """Each whole or not at all; `srun --exclude=$(paste -sd, failing_nodes.txt)` takes them."""
-    from railgauge.atomic import write_text
+    from railgauge.common.atomic import write_text
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

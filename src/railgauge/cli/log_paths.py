@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 Kind = Literal["logs", "table", "campaign"]
 
@@ -19,7 +19,7 @@ def expand(word: str) -> list[str]:
     """The paths of a word: itself, those of a pattern in natural order, or several with commas
     between them. RailgaugeError where a pattern matches nothing.
     """
-    from railgauge.names import natural
+    from railgauge.common.names import natural
 
     if word == "-" or exists(word):
         return [word]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from railgauge import textfile
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.tools import table
 from railgauge.tools.common.by_hand import ByHand
 

@@ -46,13 +46,15 @@ def patrol(
 ) -> NoReturn:
     """Test a few idle nodes: those that wait longest, and those at risk.
 
-    Made to be started every hour or so by cron, jobs/patrol.sbatch or scrontab. Its jobs have a low
-    priority, and one that Slurm preempts ends it. What becomes of a node that a check accuses says
-    `teeth` in gate.yaml; RAILGAUGE_ON_SUSPECT is a command that gets a node that was held or
-    commented on, and why.
+    Start it about every hour by cron, jobs/patrol.sbatch or scrontab. Its jobs have a low priority.
+    If Slurm preempts one, the patrol ends.
 
-    Exit code: 0 all that were tested are accepted, or nobody to test; 1 a node is accused; 2 not
-    told, nobody tested, or stopped; 3 not run: wrong usage, or the environment.
+    `enforcement` in gate.yaml decides what happens to a node that a check accuses. If
+    RAILGAUGE_ON_SUSPECT is set, this command is run for each node that was held or commented on,
+    with the reason.
+
+    Exit code: 0 all tested nodes are accepted, or none is due; 1 a node is accused; 2 no answer for
+    some nodes, none tested, or stopped; 3 wrong usage or environment.
     """
     chosen = systems.chosen(system)
     session.use(chosen)

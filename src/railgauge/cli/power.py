@@ -8,7 +8,7 @@ import click
 
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.systems import Partition
@@ -58,7 +58,7 @@ def power(
     taken to be the same everywhere; `railgauge compare` says what its own data finds.
     """
     from railgauge import systems
-    from railgauge.verdict.power import planned
+    from railgauge.verdict.comparison.power import planned
 
     documents = []
     for partition in systems.load(system).partitions:

@@ -11,7 +11,7 @@ import click
 
 from railgauge import systems
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EnvironmentProblem, RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.campaign.folder import Campaign
@@ -28,10 +28,10 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
 
     Exit code: 0, or 3 where nothing is proposed.
     """
-    from railgauge.atomic import write_text
     from railgauge.campaign import folder
+    from railgauge.common.atomic import write_text
     from railgauge.model import reference_file, references
-    from railgauge.verdict import baselines, table
+    from railgauge.verdict.comparison import measurement_table, promotion
 
     loaded: dict[str, Campaign] = {}
     for name in campaigns:
@@ -39,7 +39,7 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
         if campaign.state == "running" and not campaign.broke_off:
             raise folder.RunningError(campaign)
         loaded[campaign.id] = campaign
-    proposal = baselines.propose([(one, table.read(one)) for one in loaded.values()])
+    proposal = promotion.propose([(one, measurement_table.read(one)) for one in loaded.values()])
     system = next(iter(loaded.values())).system
     path = references.path_for(system)
     old, new = reference_file.with_baselines(system, path, proposal.entries)
@@ -48,7 +48,7 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
     if not proposal.entries:
         raise RailgaugeError(
             "no condition has enough measurements for a baseline",
-            next_step=f"railgauge accept --mode baseline --runs {baselines.LEAST_RUNS + 2}",
+            next_step=f"railgauge accept --mode baseline --runs {promotion.LEAST_RUNS + 2}",
         )
     for line in proposal.wider:
         click.echo(f"wider: {line}", err=True)
@@ -57,7 +57,7 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
         f"campaigns that vary as these runs do {1000 * proposal.rejected:.2g} would be rejected",
         err=True,
     )
-    for line in baselines.lacking(path, system, proposal.entries):
+    for line in promotion.lacking(path, system, proposal.entries):
         click.echo(f"lacking: {line}", err=True)
     names = (str(path), str(path))
     for line in difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""):
@@ -114,7 +114,7 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
     if as_json:
         print_json(report.as_dict(chosen, stored, newer))
     else:
-        report.render(stored, newer, today, text.console())
+        report.render(stored, newer, today, text.console(138))
 
 
 def _campaign(system: str, name: str) -> Campaign | None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from railgauge.cli.link import known_system, link_options, nic_of, system_option
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.report.readings import Readings, Run
@@ -35,15 +36,12 @@ class _Command(click.Command):
 
 @click.command(cls=_Command)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option(
-    "--nic",
-    "word",
-    metavar="RATEg-FABRIC",
-    help="The link that was measured: 400g-roce, 400g-ib, 100g-tcp.",
-)
-@click.option("--nics", type=click.IntRange(1, 64), help="NICs of a node, for collectives.")
+@link_options
+@system_option
 @json_option("read")
-def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bool) -> NoReturn:
+def read(
+    paths: tuple[str, ...], word: str | None, nics: int | None, system: str | None, as_json: bool
+) -> NoReturn:
     """Read logs: find out what is in them, print each measurement, and say what is wrong.
 
     PATH is a file, a folder with all files below it, a tar.gz, or `-`, which is standard input.
@@ -51,38 +49,22 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     does, with the tags of launchers, colours and time stamps.
 
     A line is a measurement: where its run begins, what was measured how, the value, and with --nic
-    the share of what the link allows. Then what is wrong, and what was not read.
+    the share of what the link allows. Below it stand published numbers of the same tool, operation
+    and metric that are near in size and scale, with what differs. They judge nothing. Then what is
+    wrong, and what was not read.
 
     Exit code 0: all was read, and nothing is wrong; 1: a run is no valid result, is SIMULATED, or
     measured more than the link allows; 2: something could not be read, or nothing was recognized;
     3: wrong usage.
     """
-    from railgauge.report.readings import Readings, Run
-    from railgauge.textfiles import Unread, read_all
-    from railgauge.tools import recognize
+    from railgauge.report.readings import read_paths
 
     if "" in paths:
         raise RailgaugeError(
             "nothing is named, as where a variable is not set: expected a file, a folder or `-`",
             next_step="railgauge read . for this folder",
         )
-    readings = Readings(_nic(word, nics))
-    for source in read_all(paths):
-        readings.files += 1
-        if isinstance(source, Unread):
-            readings.unread.append(source)
-            continue
-        sections = recognize.recognize(source.text)
-        if not sections:
-            why = "nothing in it" if not source.text.strip() else _UNKNOWN
-            readings.unread.append(Unread(source.name, why))
-        for section in sections:
-            if section.unread:
-                place = f"{source.name}:{section.line}"
-                readings.unread.append(Unread(place, section.unread))
-            else:
-                run = Run(source.name, section.line, section.tag, section.tool, section.read())
-                readings.runs.append(run)
+    readings = read_paths(paths, nic_of(word, nics, _EXAMPLE), known_system(system))
     if as_json:
         print_json(readings.as_dict())
     else:
@@ -93,22 +75,8 @@ def read(paths: tuple[str, ...], word: str | None, nics: int | None, as_json: bo
     sys.exit(EXIT_INCONCLUSIVE if readings.unread or not readings.runs else EXIT_ACCEPT)
 
 
-_UNKNOWN = "no output of a tool that is known: railgauge read --help lists them"
-
-
 def _measured_nothing(readings: Readings, run: Run) -> bool:
     """A number of a stand-in, or one that the link cannot carry, is none of this link."""
     limits = ((readings.limit(run, number), number) for number in run.reading.measurements)
     above = any(limit is not None and limit.exceeded_by(number.value) for limit, number in limits)
     return above or run.reading.simulated
-
-
-def _nic(word: str | None, count: int | None) -> Any:
-    from railgauge.model.nic import Nic
-
-    if word is None and count is not None:
-        raise RailgaugeError("--nics without --nic: the rate is not known", next_step=_EXAMPLE)
-    try:
-        return Nic.of(word, count) if word is not None else None
-    except ValueError as error:
-        raise RailgaugeError(f"--nic {error}", next_step=_EXAMPLE) from None

@@ -12,7 +12,7 @@ from railgauge.cli import running
 from railgauge.cli.duration import Duration
 from railgauge.cli.gate import answered, despite, enter, expand, options
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 
 @click.command()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 
 
 @click.command()
@@ -35,7 +35,7 @@ def report(campaign: str | None, history: str | None, output: Path | None) -> No
         return
     from railgauge.campaign import folder as campaigns
     from railgauge.report import page
-    from railgauge.verdict.rules import decide
+    from railgauge.verdict.decision.rules import decide
 
     verdict = decide(campaigns.load(campaign or "latest"))
     if str(output) == "-":
@@ -63,7 +63,7 @@ def _history(system: str, output: Path | None) -> None:
 
 
 def _write(path: Path, text: str, what: str) -> None:
-    from railgauge.atomic import write_text
+    from railgauge.common.atomic import write_text
 
     try:
         write_text(path, text)

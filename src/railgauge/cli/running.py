@@ -16,34 +16,33 @@ from railgauge.acceptance import session
 from railgauge.campaign import variables
 from railgauge.campaign.folder import Gate
 from railgauge.cli.output import print_json
-from railgauge.errors import EXIT_ACCEPT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, RailgaugeError
 from railgauge.hooks import Say
 from railgauge.systems import rehearsal
 
 if TYPE_CHECKING:
     from railgauge.model.record import Listed
-    from railgauge.verdict.answer import Verdict
+    from railgauge.verdict.decision.verdict import Verdict
 
 
 provisional = click.option(
     "--provisional",
     is_flag=True,
-    help="Exit with 0 for a provisional accept too: without a baseline of this site there is no "
-    "better one.",
+    help="Exit with 0 for a provisional accept too. Without a baseline of this site there is no "
+    "better verdict.",
 )
 
 #: The option of what runs a campaign.
 PLACES = click.option(
     "--places",
     metavar="REGEX",
-    help="Only places with such a name, beside the preflight: n1:n2, :0-0$, 44ms.",
+    help="Measure only places with such a name, and the preflight: n1:n2, :0-0$, 44ms.",
 )
 
 SERIES = click.option(
     "--series",
     is_flag=True,
-    help="Measure what is not in every acceptance too: all long ways, programs of the site, NCCL "
-    "with P2P off.",
+    help="Add the slow tests: all long round trips, programs of the site, NCCL with P2P off.",
 )
 
 

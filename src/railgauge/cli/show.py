@@ -11,11 +11,11 @@ import click
 
 from railgauge import hostlist
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.campaign.folder import Campaign
-    from railgauge.verdict.compare import Case
+    from railgauge.verdict.campaign.cases import Case
 
 #: An unknown place is answered with so many of the known ones.
 _NEAREST = 6
@@ -29,15 +29,15 @@ _NEAREST = 6
 def show(campaign: str, place: str, check: str | None, as_json: bool) -> None:
     """Print what was measured at a place, and what the tools printed on both sides of it.
 
-    CAMPAIGN is an id, a path, or `latest`. PLACE is a name as the verdict has it: n1:n2, with the
-    rails n1:n2:0-1, or a node for all of its places. Of each check: exit lines, numbers, failures,
-    facts, the counters that moved, and the outputs as they came.
+    CAMPAIGN is an id, a path, or `latest`. PLACE is a name from the verdict: n1:n2 for a pair,
+    n1:n2:0-1 with its rails, or n1 for all places of a node. For each check it prints exit lines,
+    numbers, failures, facts, the counters that changed, and the outputs as they came.
     """
     from railgauge.campaign import folder as campaigns
     from railgauge.model.record import BrokenRecordError
     from railgauge.report import place as report
     from railgauge.report.outputs import Outputs
-    from railgauge.verdict.compare import read
+    from railgauge.verdict.campaign.cases import read
 
     loaded = campaigns.load(campaign)
     try:

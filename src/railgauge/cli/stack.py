@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import click
 
-from railgauge import atomic
 from railgauge.cli import commands
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import ConfigurationError, RailgaugeError
+from railgauge.common import atomic
+from railgauge.common.errors import ConfigurationError, RailgaugeError
 from railgauge.stack import activation, externals, intact, manifest
 from railgauge.stack import build as building
 from railgauge.stack import lock as locks

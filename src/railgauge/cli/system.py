@@ -14,7 +14,7 @@ import click
 from railgauge import systems
 from railgauge.acceptance import request, session
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
 from railgauge.model.record import Listed
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
@@ -40,14 +40,15 @@ def system() -> None:
 def check(name: str, with_jobs: bool, as_json: bool) -> NoReturn:
     """Check the folder configs/systems/NAME and the references of NAME.
 
-    One line for each thing checked, then how many of each. Slurm is only asked; nothing runs.
+    Prints a line for each thing checked, then the number of problems. It queries Slurm and starts
+    no job.
 
-    With --run, on a login node of NAME, three small jobs a partition tell what an acceptance needs
-    of the nodes that are idle: that they start, see this checkout and the results area and write
-    there, Python, names, clocks, tools, that Slurm starts a job with whole nodes, all memory and
-    the time that measuring takes, one world of MPI; and accounting, and the gate's rights.
+    With --run, type it on a login node of NAME. Three small jobs a partition check on idle nodes
+    what an acceptance needs: jobs start; nodes read this checkout and write to the results area;
+    Python, names, clocks and tools fit; Slurm gives whole nodes with all memory for the time that
+    measuring takes; MPI starts. It also checks accounting, and the rights of the gate.
 
-    Exit code: 0 without problems, 1 with problems, 3 usage.
+    Exit code: 0 no problems; 1 problems; 3 wrong usage.
     """
     named_by = os.environ.get("RFM_SYSTEM", "").partition(":")[0]
     if systems.is_of_lab(name):

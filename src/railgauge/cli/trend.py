@@ -11,7 +11,7 @@ import click
 from railgauge import hostlist, systems
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
 
 
 @click.command()
@@ -37,12 +37,12 @@ def trend(
     Exit code: 0 no decline, 1 one, 3 where there is nothing to look at.
     """
     from railgauge.campaign import folder
-    from railgauge.verdict import table
-    from railgauge.verdict.trend import trends
+    from railgauge.verdict.comparison import measurement_table
+    from railgauge.verdict.comparison.trend import trends
 
     chosen = systems.chosen(system)
     campaigns = [one for one in folder.measured_of(chosen) if one.state == "finished"]
-    measured = [(one, table.read(one)) for one in reversed(campaigns)]
+    measured = [(one, measurement_table.read(one)) for one in reversed(campaigns)]
     checks = sorted({name for _, frame in measured for name in frame["check"].unique()})
     if check not in checks:
         raise RailgaugeError(

@@ -40,11 +40,11 @@ def trust(system: str | None, as_json: bool) -> None:
         return
     from railgauge.report import text
 
-    text.console().print(_table(trusts))
+    text.console(138).print(_table(trusts))
     for one in trusts:
         if one.proposed != one.teeth:
             click.echo(
-                f"{one.check}: {one.teeth} -> {one.proposed}: edit teeth in "
+                f"{one.check}: {one.teeth} -> {one.proposed}: edit enforcement in "
                 f"configs/systems/{chosen}/gate.yaml"
             )
 

@@ -1,4 +1,4 @@
-"""The names of checks that a file may state, as gate.yaml does in `teeth`.
+"""The names of checks that a file may state, as gate.yaml does in `enforcement`.
 
 The files in reframe/, a site's own among them, are read and not run: to load ReFrame takes seconds,
 which a gate has not, and a node may not have it.

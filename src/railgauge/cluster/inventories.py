@@ -11,13 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from railgauge import hostlist, paths, systems
 from railgauge.cluster.look import job_options
-from railgauge.errors import (
-    EnvironmentProblem,
-    RailgaugeError,
-)
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory
-from railgauge.node import parts
+from railgauge.node.system import srun_output
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -122,7 +119,7 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
         *(f"--immediate={_QUEUE_OF_ALL_S}", *_words(access, quick), "--lines"),
         limit_s=_LIMIT_OF_ALL_S,
     )
-    texts = parts.texts(printed)
+    texts = srun_output.texts(printed)
     taken = {}
     for node in [node for node in nodes if node in texts]:
         # Who is wrong is asked alone, and then says what it is.
@@ -143,7 +140,7 @@ def _closed(states: Mapping[str, SlurmNode]) -> dict[str, str]:
     """The nodes on which Slurm starts no job of ours, and why; no one waits for them."""
     invited = "SLURM_RESERVATION" in os.environ
     return {
-        name: node.outside
+        name: node.unavailable_reason
         for name, node in states.items()
-        if node.outside and not (invited and node.answers and not node.drained)
+        if node.unavailable_reason and not (invited and node.answers and not node.drained)
     }

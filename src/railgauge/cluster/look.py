@@ -1,7 +1,7 @@
 """What the nodes of a partition see, as reported by themselves: one `srun` over the idle ones.
 
 It comes back over the network: what a node does not share with the login node cannot come back by
-a file. First a shell, which needs nothing of the checkout, then `railgauge.node.site_look`.
+a file. First a shell, which needs nothing of the checkout, then `railgauge.node.system.readiness`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import hostlist, paths
-from railgauge.errors import EnvironmentProblem
-from railgauge.node.site_look import MARK, source_digest
+from railgauge.common.errors import EnvironmentProblem
+from railgauge.node.system.readiness import MARK, source_digest
 from railgauge.slurm import client, ends, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
@@ -33,7 +33,8 @@ LIMIT_S = 60
 _START_S = 15
 
 #: Runs on every node: say WHAT VALUE, a line each; a newline within a value is a 036, a tab a 035.
-#: Of a long value the end, as srun may part long lines by those of other nodes (node/parts.py).
+#: Of a long value the end, as srun may part long lines by those of other nodes
+#: (node/system/srun_output.py).
 _SHELL = r"""
 node=${SLURMD_NODENAME:-$(uname -n)}
 mark=$1 source=$2 probe=$3 token=$4 orders=$5
@@ -71,8 +72,8 @@ fi
 say at "starting python3"
 if ! command -v python3 >/dev/null; then
   say python-failed "python3: command not found"
-elif [[ -r $source/railgauge/node/site_look.py ]]; then
-  look=(env "PYTHONPATH=$source" python3 -S -m railgauge.node.site_look "$orders")
+elif [[ -r $source/railgauge/node/system/readiness.py ]]; then
+  look=(env "PYTHONPATH=$source" python3 -S -m railgauge.node.system.readiness "$orders")
   { problem=$("${look[@]}" 2>&1 >&3); } 3>&1 ||
     say python-failed "$problem"
 else
@@ -239,7 +240,7 @@ def look(
     }
     stack = installed.folder(system) / "activate.sh"
     with _probe() as (probe, token):
-        files = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/site_look.py")]
+        files = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/system/readiness.py")]
         files += [str(stack)] if stack.is_file() else []
         files += [str(probe)]
         shell = _SHELL.replace("PREPARE", prepared(system, partition))
@@ -359,7 +360,7 @@ def idle(
         if state is None:
             left[name] = "not known to Slurm"
         elif state.drained or not state.answers or state.takes_no_job or state.restarts:
-            left[name] = state.outside
+            left[name] = state.unavailable_reason
         elif state.asleep:
             left[name] = slurm_nodes.ASLEEP
         elif state.busy:
@@ -370,7 +371,7 @@ def idle(
         elif [r for r in state.reservations if r != named] or (
             not state.reservations and "MAINTENANCE" in state.flags
         ):
-            left[name] = state.outside
+            left[name] = state.unavailable_reason
         else:
             free.append(name)
     return free, left

@@ -15,9 +15,9 @@ from pathlib import Path
 from railgauge import hostlist, paths, systems
 from railgauge.cluster import mpi
 from railgauge.cluster.look import Look, NodeLook, idle, job_options, look, own_source
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.names import natural
 from railgauge.hooks import Say
-from railgauge.names import natural
 from railgauge.slurm import ends
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes

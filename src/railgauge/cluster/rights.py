@@ -17,7 +17,7 @@ import getpass
 import re
 from collections.abc import Callable
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.slurm import client
 from railgauge.slurm.client import SlurmProblem
 

@@ -26,9 +26,9 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from railgauge import paths
-from railgauge.atomic import write_json
 from railgauge.cluster import check_names
-from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.common.atomic import write_json
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem
 from railgauge.model import inventory
 from railgauge.node import gate as node_gate
 from railgauge.node.inventory.compare import by_value
@@ -43,7 +43,7 @@ Teeth = Literal["record", "comment", "hold"]
 
 
 def _known(name: str) -> str:
-    """A misspelt check would lose its teeth in silence: one that is not named only records."""
+    """A misspelt check would lose its enforcement in silence: a check without one only records."""
     if why := check_names.unknown(name):
         raise PydanticCustomError("unknown_check", "{why}", {"why": why})
     return name
@@ -75,6 +75,8 @@ class GateRules(Strict):
     out.
     """
 
+    RENAMED = {"teeth": "enforcement"}
+
     ignore: list[str] = []
     """Patterns (fnmatch) of inventory fields. A change of such a field holds no node. A change of
     any other firmware, tuning or serial number does.
@@ -90,7 +92,7 @@ class GateRules(Strict):
     """The healthy nodes that a test borrows at least, to tell a bad pair from a bad node."""
     budget: int = pydantic.Field(default=4, ge=1)
     """The most nodes of the system that a rolling update may have out of service."""
-    teeth: dict[CheckName, Teeth] = {}
+    enforcement: dict[CheckName, Teeth] = {}
     """By check, what a patrol does with a node in service that the check accuses. `record`: it is
     written down. `comment`: Slurm's comment of the node says it. `hold`: the node is drained, as
     far as `max_hold` goes. A check that is not listed only records. An unknown name is an error.

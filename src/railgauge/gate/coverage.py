@@ -16,10 +16,10 @@ from typing import Any, Literal
 import pydantic
 
 from railgauge import systems
-from railgauge.atomic import write_text
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
 from railgauge.cluster import store
+from railgauge.common.atomic import write_text
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Standing, StandingOutcome
 from railgauge.slurm.nodes import SlurmNode
@@ -356,7 +356,9 @@ def _state(states: Mapping[str, SlurmNode], node: str) -> str:
         return "unknown" if not states else "not in Slurm"
     if state.ours:
         return f"held: {state.reason}"
-    return f"out of service: {state.outside}" if state.outside else "in service"
+    return (
+        f"out of service: {state.unavailable_reason}" if state.unavailable_reason else "in service"
+    )
 
 
 def _kept_by(
@@ -365,7 +367,7 @@ def _kept_by(
     """Who keeps a node from everybody's jobs."""
     if node is None or node.in_service:
         return ""
-    if node.drained or node.taken_down:
+    if node.drained or node.downed_by_admin:
         return "railgauge" if node.ours else "somebody"
     if not node.answers or node.takes_no_job or node.restarts:
         return "silence"

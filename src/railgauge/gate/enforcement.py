@@ -1,4 +1,4 @@
-"""What a check may do to a node in service that it accuses: `teeth` in gate.yaml.
+"""What a check may do to a node in service that it accuses: `enforcement` in gate.yaml.
 
 record    it is written down, and nothing else
 comment   Slurm's comment of the node says it, which keeps no job from it
@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from railgauge.cluster import store
 from railgauge.cluster.store import GateRules, Teeth
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.verdict import node_status
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision import node_status
+from railgauge.verdict.decision.verdict import Verdict
 
 #: A link that went and came back is over, and no retest with others shows it: the first one holds
 #: nobody.
@@ -38,7 +38,7 @@ class Alarm:
 
 def of(rules: GateRules, check: str) -> Teeth:
     """What gate.yaml says of a check: one that it does not name is new."""
-    return rules.teeth.get(check, "record")
+    return rules.enforcement.get(check, "record")
 
 
 def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
@@ -84,7 +84,9 @@ def _done(system: str, rules: GateRules, one: Alarm, by: str) -> str:
     store.suspect(system, one.node, one.why, by)
     if one.teeth == "hold":
         reasons = {one.node: one.why}
-        [outcome] = node_gate.keep_out(store.folder(system), rules.counted, reasons, act=True)
+        [outcome] = node_gate.drain_within_cap(
+            store.folder(system), rules.counted, reasons, act=True
+        )
         return ": ".join(filter(None, [outcome.state, outcome.why]))
     if slurm_nodes.comment(one.node, one.why):
         return "comment set"

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from railgauge.node.calls import write_whole
+from railgauge.node.system.tool_call import write_whole
 
 #: The word.
 BEGIN = b"begin"

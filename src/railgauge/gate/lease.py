@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.slurm import reservations
 
 #: So long after its last renewal a reservation ends. A controller that is restarted, or moves to

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal
 
 _FILES = {"gate": "run.lock", "patrol": "patrol.lock"}

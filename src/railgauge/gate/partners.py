@@ -100,7 +100,7 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
     counted = store.rules(run.system).counted
     reason = f"suspect: as a partner: {why}"
     try:
-        outcome = node_gate.keep_out(
+        outcome = node_gate.drain_within_cap(
             store.folder(run.system), counted, {node: reason}, act=True, run=run.reservation
         )[0]
         words = "held" if outcome.state == "held" else f"{outcome.state}: {outcome.why}"

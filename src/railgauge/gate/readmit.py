@@ -12,7 +12,7 @@ from railgauge import hostlist
 from railgauge.acceptance import request
 from railgauge.cluster import store
 from railgauge.cluster.store import Accepted
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.gate import journal, partners, run
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say
@@ -74,7 +74,7 @@ def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[
         why = (
             "is to be readmitted itself"
             if name in nodes
-            else updating.get(name, states[name].outside)
+            else updating.get(name, states[name].unavailable_reason)
             or ("has jobs" if states[name].busy else "")
             or (f"is a suspect: {suspect.why}" if suspect else "")
             or ("" if store.readable(system, name) else "was not accepted yet")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from railgauge import hostlist, systems
 from railgauge.cluster import store
-from railgauge.errors import EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_REJECT, RailgaugeError
 from railgauge.gate import journal, run, testing, update
 from railgauge.gate.journal import Lost, Roll, Run
 from railgauge.hooks import Say
@@ -83,7 +83,8 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
     for node in states:
         if node.drained and not node.ours:
             raise RailgaugeError(
-                f"{node.name} is {node.outside}", next_step=_LEAVE_OUT.format(node=node.name)
+                f"{node.name} is {node.unavailable_reason}",
+                next_step=_LEAVE_OUT.format(node=node.name),
             )
         if node.foreign_reservations and not despite_reservations:
             raise RailgaugeError(
@@ -162,7 +163,7 @@ def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
     ours = [name for name, node in states.items() if node.ours]
     planned = run.plan(roll.system, ours, roll.despite_reservations)
     planned.nodes = sorted(states)
-    planned.decided = {name: states[name].outside for name in states if name not in ours}
+    planned.decided = {name: states[name].unavailable_reason for name in states if name not in ours}
     roll.run = planned.id
     roll.save()
     if ours:
@@ -268,11 +269,15 @@ def _require_drained(roll: Roll) -> None:
     lost = [name for name, node in states.items() if not node.ours]
     if lost:
         roll.batch = [name for name in roll.batch if name not in lost]
-        roll.words.append(f"{store.now()} {', '.join(states[n].outside or n for n in lost)}")
+        roll.words.append(
+            f"{store.now()} {', '.join(states[n].unavailable_reason or n for n in lost)}"
+        )
         roll.save()
         raise RailgaugeError(
             f"{hostlist.fold(lost)} left the rolling update: "
-            + "; ".join(f"{name}: {states[name].outside or 'in service'}" for name in lost),
+            + "; ".join(
+                f"{name}: {states[name].unavailable_reason or 'in service'}" for name in lost
+            ),
             next_step="railgauge gate run --act goes on with the others",
         )
     # A reservation may have begun meanwhile.

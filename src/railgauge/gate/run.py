@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from railgauge import hostlist, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, testing
 from railgauge.gate.journal import Lost, Run
 from railgauge.hooks import Say
@@ -89,9 +89,10 @@ def _require_ours(node: SlurmNode) -> None:
     if node.ours:
         return
     name = node.name
-    if node.drained or node.taken_down:
+    if node.drained or node.downed_by_admin:
         raise RailgaugeError(
-            f"{name} is not held by railgauge ({node.outside}), and only what it held is released",
+            f"{name} is not held by railgauge ({node.unavailable_reason}), and only what it held "
+            "is released",
             next_step=f"ask {node.by or 'them'}; once they have returned it: railgauge gate hold "
             f"--nodes {name} --act",
         )
@@ -285,7 +286,7 @@ def resume(run: Run, command: list[str], say: Say) -> None:
     for name, node in states.items():
         if node.drained and not node.ours:
             # Somebody else has drained it since: it is theirs now.
-            run.decided[name] = node.outside
+            run.decided[name] = node.unavailable_reason
         elif node.takes_no_job:
             run.decided[name] = _no_job(node)
         elif node.foreign_reservations and not run.despite_reservations:
@@ -299,7 +300,7 @@ def resume(run: Run, command: list[str], say: Say) -> None:
     # Also those that an earlier process of this run has resumed.
     for name, node in slurm_nodes.once_answering(run.open_nodes).items():
         if not node.answers:
-            run.decided[name] = node.outside
+            run.decided[name] = node.unavailable_reason
 
 
 def heed(run: Run, command: list[str], say: Say) -> None:
@@ -347,7 +348,9 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
     accepted = [node for node, why in run.decided.items() if not why]
     known = slurm_nodes.show_known(accepted) if accepted else {}
     states = slurm_nodes.once_answering(known)
-    run.outside = {name: node.outside for name, node in states.items() if node.outside}
+    run.outside = {
+        name: node.unavailable_reason for name, node in states.items() if node.unavailable_reason
+    }
     run.outside |= {node: slurm_nodes.UNKNOWN for node in accepted if node not in known}
     for node, why in sorted(run.decided.items()):
         if why:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from railgauge import systems
-from railgauge.errors import EXIT_SUSPECT
+from railgauge.common.errors import EXIT_SUSPECT
 from railgauge.gate import journal, orphaned_reservations, roll, run, testing
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say

@@ -8,11 +8,11 @@ from typing import Any
 
 from railgauge import hostlist
 from railgauge.cluster import store
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.gate import journal, orphaned_reservations, update
 from railgauge.slurm import nodes as slurm_nodes
 
-_GO_ON = "if nobody runs it, railgauge gate run --act goes on with it"
+_GO_ON = "railgauge gate run --act, unless a gate run is still working; it continues this one"
 _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
 
 

@@ -11,7 +11,7 @@ from railgauge.acceptance import accept, request
 from railgauge.campaign.folder import Campaign, RunningError, load
 from railgauge.campaign.inventories import in_campaign
 from railgauge.cluster import inventories, store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import partners
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say
@@ -20,8 +20,8 @@ from railgauge.node import gate as node_gate
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
-from railgauge.verdict import answer, node_status, rules
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision import node_status, rules
+from railgauge.verdict.decision.verdict import Verdict, failed_apart
 
 
 class Interrupted(KeyboardInterrupt):
@@ -173,7 +173,7 @@ def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
     verdict = rules.decide(broken)
     failed = {node: why for node in run.open_nodes if (why := node_status.failed(verdict, node))}
     guilty = node_status.culprits(verdict, _nodes_of(broken))
-    apart = answer.failed_apart(verdict.findings, verdict.cases, guilty)
+    apart = failed_apart(verdict.findings, verdict.cases, guilty)
     for node, why in failed.items():
         # Nodes that only failed beside a guilty one are tested again, without it.
         if node in guilty or not guilty or node in apart:
@@ -241,7 +241,7 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
     kept = {node: why for node in run.open_nodes if (why := node_status.why_not(verdict, node))}
     guilty = node_status.culprits(verdict, [*run.open_nodes, *run.partners])
     # Nodes that only failed beside a guilty one are tested again, without it.
-    apart = answer.failed_apart(verdict.findings, verdict.cases, guilty)
+    apart = failed_apart(verdict.findings, verdict.cases, guilty)
     again = set(kept).difference(guilty, apart) if guilty else set()
     if verdict.campaign.state == "interrupted":
         again = set()

@@ -161,7 +161,7 @@ def read(system: str, rules: GateRules) -> list[Trust]:
     """The trust in every check that gate.yaml names or a campaign has."""
     counts_by_check = counts(_standings(system))
     trusts = []
-    for check in sorted({*counts_by_check, *rules.teeth}):
+    for check in sorted({*counts_by_check, *rules.enforcement}):
         count, now = counts_by_check.get(check, Count()), enforcement.of(rules, check)
         trusts.append(Trust(check, now, count, *bounds(count), propose(now, count), lacking(count)))
     return trusts

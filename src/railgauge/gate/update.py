@@ -25,7 +25,7 @@ from typing import Literal
 
 from railgauge import hostlist, processes
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.gate.installer import BEGIN, MARK, not_begun
 from railgauge.gate.journal import Roll, Update
 from railgauge.hooks import Say
@@ -236,11 +236,11 @@ def _deferred_interrupts(say: Say) -> Iterator[list[int]]:
     def keep(number: int, _: object) -> None:
         signals.append(number)
         if signals.count(signal.SIGINT) > 1:
-            say("left to itself; railgauge gate run --act goes on with it")
+            say("the update goes on alone; next: railgauge gate run --act")
             raise KeyboardInterrupt
         say(
-            f"{signal.Signals(number).name}: an update is not ended in the middle; waiting for its "
-            "end, and testing nothing then. A second Ctrl-C leaves it to itself"
+            f"{signal.Signals(number).name}: waiting for the end of the update, because an "
+            "interrupt may damage the node. No test follows. A second Ctrl-C stops waiting"
         )
 
     # nohup leaves SIGHUP ignored, and it stays so.

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 _DEVICES = Path("/dev")
 

@@ -2,105 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import subprocess
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from railgauge import paths
-from railgauge.errors import EnvironmentProblem, RailgaugeError
-from railgauge.lab import flapping, switches
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.lab import flapping, subnet_faults, switches
 from railgauge.lab.cluster import Lab
+from railgauge.lab.fault import Fault, Kind
 from railgauge.lab.links import Links
 from railgauge.lab.nodes import KINDS as NODE_KINDS
 from railgauge.lab.nodes import NAMESPACE, VM, NodeKind
 from railgauge.lab.spec import Node, Switch
-
-
-@dataclasses.dataclass(frozen=True)
-class Fault:
-    """A fault that is in place. `value` is in the unit that its kind names."""
-
-    kind: str
-    #: a node, or a switch
-    node: str | None = None
-    value: float | None = None
-    interface: str | None = None
-    #: a pattern of command lines, as pgrep's
-    process: str | None = None
-
-    @property
-    def place(self) -> str:
-        """`n5`, `n5:eth1` or `leaf1:spine2`; "" of the lab as a whole."""
-        return ":".join(part for part in (self.node, self.interface) if part)
-
-    def __str__(self) -> str:
-        value = "" if self.value is None else f"{self.value:g}"
-        return " ".join(part for part in (self.kind, self.place, self.process, value) if part)
-
-
-#: What a fault strikes: the lab as a whole; a node; its disk, or processes of it; the link of a
-#: node, or what leaves by it; that of a VM; a rail; an uplink; either of these; a leaf.
-On = Literal[
-    "lab",
-    "node",
-    "disk",
-    "process",
-    "link",
-    "interface",
-    "vm-interface",
-    "rail",
-    "uplink",
-    "link-or-uplink",
-    "leaf",
-]
-
-#: How its place is typed.
-PLACES: dict[On, str] = {
-    "lab": "",
-    "node": "NODE",
-    "disk": "NODE",
-    "process": "NODE",
-    "link": "NODE[:INTERFACE]",
-    "interface": "NODE[:INTERFACE]|SWITCH:SWITCH",
-    "vm-interface": "NODE[:INTERFACE]",
-    "rail": "NODE[:INTERFACE]",
-    "uplink": "LEAF:SPINE",
-    "link-or-uplink": "NODE[:INTERFACE]|LEAF:SPINE",
-    "leaf": "LEAF",
-}
-
-#: The units of values.
-Unit = Literal["GBITS", "BYTES", "MS", "PERCENT", "SECONDS"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """How a kind of fault is made and mended. One without `clear` is over at once. One without
-    `unit` has no value, one with `default_value` may be told none.
-    """
-
-    description: str
-    add: Callable[[Lab, Fault], None]
-    clear: Callable[[Lab, Fault], None] | None
-    on: On = "lab"
-    unit: Unit | None = None
-    default_value: float | None = None
-    #: most of what a machine was told is forgotten with its power
-    outlasts_power: bool = False
-
-    @property
-    def needs_value(self) -> bool:
-        return self.unit is not None and self.default_value is None
-
-    @property
-    def usage(self) -> str:
-        """What is typed behind its name."""
-        unit = self.unit or ""
-        value = unit if self.default_value is None else f"[{unit}]"
-        process = "--process PATTERN" if self.on == "process" else ""
-        return " ".join(part for part in (PLACES[self.on], value, process) if part)
 
 
 def _node(lab: Lab, fault: Fault) -> tuple[NodeKind, Node, str]:
@@ -421,6 +336,7 @@ KINDS: dict[str, Kind] = {
         default_value=0,
         outlasts_power=True,
     ),
+    **subnet_faults.KINDS,
 }
 
 
@@ -432,6 +348,8 @@ def strikes(lab: Lab, fault: Fault) -> set[tuple[str, str, str]]:
     node, interface = fault.node or "", fault.interface or ""
     own = (node, interface or fault.process or "")
     both = {own, (interface, node)} if KINDS[fault.kind].on == "uplink" else {own}
+    if fault.kind in ("ib-down", "ib-moved"):
+        return {("ib-plug", *own)}
     undone_by = KINDS[fault.kind].clear
     if undone_by in (_clear_netem, _clear_loss, _clear_loss_both):
         return {("losses", *end) for end in both}

@@ -8,10 +8,12 @@ import math
 from collections.abc import Sequence
 
 from railgauge import hostlist
-from railgauge.atomic import write_json
-from railgauge.errors import RailgaugeError
+from railgauge.common.atomic import write_json
+from railgauge.common.errors import RailgaugeError
+from railgauge.lab import subnet
 from railgauge.lab.cluster import Lab
-from railgauge.lab.fault_kinds import KINDS, Fault, Kind, On, is_on, silenced, strikes
+from railgauge.lab.fault import Fault, Kind, On
+from railgauge.lab.fault_kinds import KINDS, is_on, silenced, strikes
 from railgauge.lab.spec import Node, NodeKindName, Switch
 
 
@@ -115,6 +117,16 @@ def _require_value(kind: str, described: Kind, value: float | None) -> None:
 def _interface(lab: Lab, kind: str, name: str | None, interface: str | None) -> str | None:
     """The interface that a fault strikes: the one named, else the usual one of such a machine."""
     on = KINDS[kind].on
+    if on == "ib-link":
+        if not interface:
+            raise RailgaugeError(f"fault {kind} needs a place: {_usage(kind)}")
+        subnet.link(lab, name or "", interface)
+        return interface
+    if on == "ib-switch":
+        if interface is not None:
+            raise RailgaugeError(f"fault {kind} concerns a whole switch: {_usage(kind)}")
+        subnet.switch(lab, name or "")
+        return None
     member = _member(lab, kind, name) if name else None
     if name is None or on in ("node", "disk", "process", "leaf"):
         if interface is not None:

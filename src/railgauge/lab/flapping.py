@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from railgauge import paths
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab.cluster import Lab
 from railgauge.lab.folders import Folders
 from railgauge.lab.spec import LabSpec

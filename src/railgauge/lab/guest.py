@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 #: How long QEMU may take to answer: an emulated machine keeps it busy.
 _MONITOR_LIMIT_S = 60

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab.spec import Node
 
 _TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 _INIT = Path(__file__).parent / "boot" / "initrd-init"
 

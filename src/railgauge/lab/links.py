@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from railgauge.lab import network
 from railgauge.lab.network import End
+from railgauge.lab.runtime import Runtime
 from railgauge.lab.spec import Node, Switch
-
-if TYPE_CHECKING:
-    from railgauge.lab.cluster import Lab
 
 #: Whose links they are.
 M = TypeVar("M", bound=Node | Switch)
@@ -23,34 +21,34 @@ class Links(Protocol[M_contra]):
     All raise EnvironmentProblem where it does not work.
     """
 
-    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+    def interfaces(self, lab: Runtime, rdma: bool = False) -> list[str]:
         """The interfaces of such a machine, or those with an RDMA device."""
 
-    def default_interface(self, lab: Lab) -> str:
+    def default_interface(self, lab: Runtime) -> str:
         """The interface that faults strike where none is named."""
 
     def shape(
-        self, lab: Lab, machine: M_contra, interface: str, gbits: float, both: bool = True
+        self, lab: Runtime, machine: M_contra, interface: str, gbits: float, both: bool = True
     ) -> None:
         """Let a link carry what Ethernet of `gbits` (10^9 bits per second) does, both ways or only
         what the machine sends.
         """
 
-    def unshape(self, lab: Lab, machine: M_contra, interface: str) -> None:
+    def unshape(self, lab: Runtime, machine: M_contra, interface: str) -> None:
         """Let a link carry what it did at first, also while the machine is off."""
 
-    def set_mtu(self, lab: Lab, machine: M_contra, interface: str, mtu_bytes: int) -> None:
+    def set_mtu(self, lab: Runtime, machine: M_contra, interface: str, mtu_bytes: int) -> None:
         """Give an interface this MTU."""
 
-    def lose(self, lab: Lab, machine: M_contra, interface: str, percent: float) -> None:
+    def lose(self, lab: Runtime, machine: M_contra, interface: str, percent: float) -> None:
         """Lose a share of the packets that leave by an interface; with 0 none, also while the
         machine is off.
         """
 
-    def lose_both(self, lab: Lab, machine: M_contra, interface: str, percent: float) -> None:
+    def lose_both(self, lab: Runtime, machine: M_contra, interface: str, percent: float) -> None:
         """Lose a share of the packets of a link in both directions; of a VM's what it sends."""
 
-    def set_link(self, lab: Lab, machine: M_contra, interface: str, up: bool) -> None:
+    def set_link(self, lab: Runtime, machine: M_contra, interface: str, up: bool) -> None:
         """Plug the cable in, or pull it: a node sees its carrier come or go."""
 
 
@@ -58,51 +56,53 @@ class VethLinks(abc.ABC, Generic[M]):
     """Links between two namespaces of this kernel."""
 
     @abc.abstractmethod
-    def own(self, lab: Lab, machine: M, interface: str) -> End:
+    def own(self, lab: Runtime, machine: M, interface: str) -> End:
         """The interface; EnvironmentProblem while the machine is off."""
 
     @abc.abstractmethod
-    def peer(self, lab: Lab, machine: M, interface: str) -> End:
+    def peer(self, lab: Runtime, machine: M, interface: str) -> End:
         """The other end of its link."""
 
     @abc.abstractmethod
-    def unplugged(self, lab: Lab, machine: M, interface: str) -> End:
+    def unplugged(self, lab: Runtime, machine: M, interface: str) -> End:
         """The end that goes down where the cable is pulled: the other one loses its carrier, and
         no route but its own.
         """
 
     @abc.abstractmethod
-    def gbits(self, lab: Lab) -> float:
+    def gbits(self, lab: Runtime) -> float:
         """What a healthy link carries."""
 
-    def shape(self, lab: Lab, machine: M, interface: str, gbits: float, both: bool = True) -> None:
+    def shape(
+        self, lab: Runtime, machine: M, interface: str, gbits: float, both: bool = True
+    ) -> None:
         own, peer = self.own(lab, machine, interface), self.peer(lab, machine, interface)
         for end in (own, peer) if both else (own,):
             network.shape_device(end.process, end.device, gbits, lab.spec.network.mtu_bytes)
 
-    def unshape(self, lab: Lab, machine: M, interface: str) -> None:
+    def unshape(self, lab: Runtime, machine: M, interface: str) -> None:
         # A link that is off is made anew with the machine's power.
         if lab.machine(machine.name) is not None:
             self.shape(lab, machine, interface, self.gbits(lab))
 
-    def set_mtu(self, lab: Lab, machine: M, interface: str, mtu_bytes: int) -> None:
+    def set_mtu(self, lab: Runtime, machine: M, interface: str, mtu_bytes: int) -> None:
         own = self.own(lab, machine, interface)
         network.ip(own.process, f"link set {own.device} mtu {mtu_bytes}")
 
-    def lose(self, lab: Lab, machine: M, interface: str, percent: float) -> None:
+    def lose(self, lab: Runtime, machine: M, interface: str, percent: float) -> None:
         # Packets are lost at the other end, which stays while the machine is off.
         if percent or lab.machine(machine.name) is not None:
             network.segment(self.own(lab, machine, interface), always=percent > 0)
         network.lose(self.peer(lab, machine, interface), percent)
 
-    def lose_both(self, lab: Lab, machine: M, interface: str, percent: float) -> None:
+    def lose_both(self, lab: Runtime, machine: M, interface: str, percent: float) -> None:
         self.lose(lab, machine, interface, percent)
         if percent or lab.machine(machine.name) is not None:
             own = self.own(lab, machine, interface)
             network.segment(self.peer(lab, machine, interface), always=percent > 0)
             network.lose(own, percent)
 
-    def set_link(self, lab: Lab, machine: M, interface: str, up: bool) -> None:
+    def set_link(self, lab: Runtime, machine: M, interface: str, up: bool) -> None:
         end = self.unplugged(lab, machine, interface)
         network.ip(end.process, f"link set {end.device} {'up' if up else 'down'}")
         if up:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab.spec import LabSpec, Network, Node
 from railgauge.processes import Process
 

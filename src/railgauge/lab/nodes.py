@@ -7,18 +7,15 @@ lab, and Slurm's feature of the same name, know only the kind's name.
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab import network
 from railgauge.lab.links import Links, VethLinks
 from railgauge.lab.network import End
+from railgauge.lab.runtime import Runtime
 from railgauge.lab.spec import Node
 from railgauge.lab.vm import BOOT_LIMIT_S, COMMAND_LIMIT_S, VmNodes
-
-if TYPE_CHECKING:
-    from railgauge.lab.cluster import Lab
-
 
 #: Where a namespace node has the file systems that jobs write to: the one of its /, and /tmp.
 _DISKS = "/run/disk /tmp"
@@ -27,17 +24,17 @@ _DISKS = "/run/disk /tmp"
 class NodeKind(Links[Node], Protocol):
     """What every kind of node can do. All raise EnvironmentProblem where it does not work."""
 
-    def start(self, lab: Lab, node: Node) -> None:
+    def start(self, lab: Runtime, node: Node) -> None:
         """Power the node on and give it its link; it registers with Slurm by itself."""
 
-    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
+    def wait_until_up(self, lab: Runtime, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         """Return once a node that was started runs commands."""
 
-    def power_off(self, lab: Lab, node: Node) -> None:
+    def power_off(self, lab: Runtime, node: Node) -> None:
         """End the node at once, as pulling its plug does."""
 
     def run(
-        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
+        self, lab: Runtime, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the node, beside Slurm."""
 
@@ -45,7 +42,7 @@ class NodeKind(Links[Node], Protocol):
 class NamespaceNodes(VethLinks[Node]):
     """A node that is a set of namespaces on this kernel: fast, and without RDMA or netem."""
 
-    def start(self, lab: Lab, node: Node) -> None:
+    def start(self, lab: Runtime, node: Node) -> None:
         machine = lab.start_machine("node", node.name, "host" if node.host_gpus else node.gpus)
         try:
             self.plug(lab, node)
@@ -54,21 +51,21 @@ class NamespaceNodes(VethLinks[Node]):
             machine.kill()
             raise
 
-    def plug(self, lab: Lab, node: Node) -> None:
+    def plug(self, lab: Runtime, node: Node) -> None:
         """Give a node that is on its link."""
         machine = lab.require_machine(node.name)
         network.connect(
             lab.switch_of(node), node, machine, lab.spec.network, lab.spec.prefix_length
         )
 
-    def plug_unless_plugged(self, lab: Lab, node: Node) -> None:
+    def plug_unless_plugged(self, lab: Runtime, node: Node) -> None:
         if not network.exists(lab.switch_of(node), network.port(node.name)):
             self.plug(lab, node)
 
-    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
+    def wait_until_up(self, lab: Runtime, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         lab.require_machine(node.name)
 
-    def power_off(self, lab: Lab, node: Node) -> None:
+    def power_off(self, lab: Runtime, node: Node) -> None:
         machine = lab.require_machine(node.name)
         # The link first: a node without power sends no FIN to its peers.
         network.ip(lab.switch_of(node), f"link set {network.port(node.name)} down")
@@ -76,20 +73,20 @@ class NamespaceNodes(VethLinks[Node]):
         machine.wait_until_ended()
 
     def run(
-        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
+        self, lab: Runtime, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
         command = lab.enter(node.name, *argv)
         return subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, check=False
         )
 
-    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+    def interfaces(self, lab: Runtime, rdma: bool = False) -> list[str]:
         return [] if rdma else ["eth0"]
 
-    def default_interface(self, lab: Lab) -> str:
+    def default_interface(self, lab: Runtime) -> str:
         return "eth0"
 
-    def fill_disk(self, lab: Lab, node: Node, left_bytes: int) -> None:
+    def fill_disk(self, lab: Runtime, node: Node, left_bytes: int) -> None:
         """Leave so many bytes on the file systems of / and of /tmp, and no more."""
         # A file system of its present size; of none it would be unlimited.
         self._must(
@@ -102,7 +99,7 @@ class NamespaceNodes(VethLinks[Node]):
             "done",
         )
 
-    def empty_disk(self, lab: Lab, node: Node) -> None:
+    def empty_disk(self, lab: Runtime, node: Node) -> None:
         """Give the node as much room again as it has at first."""
         self._must(
             lab,
@@ -113,21 +110,21 @@ class NamespaceNodes(VethLinks[Node]):
             "done",
         )
 
-    def _must(self, lab: Lab, node: Node, script: str) -> None:
+    def _must(self, lab: Runtime, node: Node, script: str) -> None:
         outcome = self.run(lab, node, ["sh", "-e", "-c", script])
         if outcome.returncode != 0:
             raise EnvironmentProblem(f"{node.name}: {outcome.stderr.strip()}")
 
-    def own(self, lab: Lab, machine: Node, interface: str) -> End:
+    def own(self, lab: Runtime, machine: Node, interface: str) -> End:
         return End(lab.require_machine(machine.name), interface)
 
-    def peer(self, lab: Lab, machine: Node, interface: str) -> End:
+    def peer(self, lab: Runtime, machine: Node, interface: str) -> End:
         return End(lab.switch_of(machine), network.port(machine.name))
 
-    def unplugged(self, lab: Lab, machine: Node, interface: str) -> End:
+    def unplugged(self, lab: Runtime, machine: Node, interface: str) -> End:
         return self.peer(lab, machine, interface)
 
-    def gbits(self, lab: Lab) -> float:
+    def gbits(self, lab: Runtime) -> float:
         return lab.spec.network.link_gbits
 
 

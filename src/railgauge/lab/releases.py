@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Release:
     slurm: tuple[int, int]
     #: Whether its kernel and QEMU carry VM nodes.
     vm_nodes: bool = False
+    #: Whether its image has the simulated InfiniBand subnet.
+    infiniband: bool = False
     #: What its image holds beside what all hold, and what it holds under another package's name.
     packages: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -52,6 +54,10 @@ class Release:
 #: What a login node has for that.
 LOGIN_PACKAGES = ("git", "make", "python3-venv")
 
+#: phyml is an MPI program that users run, for ApplicationTime; the others are for a simulated
+#: InfiniBand subnet.
+_ALL_CHECKS = ("phyml", "ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
+
 #: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
 #: Testing (forky, in November 2026) is not here: its slurmdbd 26.05.5 and MariaDB 11.8.9 do not
 #: work together, and its Slurm has no PMIx plugin.
@@ -68,8 +74,7 @@ RELEASES = {
         ),
         # Its Slurm loads PMIx by the name that only the -dev package has.
         Release("bookworm", slurm=(22, 5), packages=("libpmix-dev",), login=True),
-        # phyml is an MPI program that users run, for ApplicationTime.
-        Release("trixie", slurm=(24, 11), vm_nodes=True, packages=("phyml",)),
+        Release("trixie", slurm=(24, 11), vm_nodes=True, infiniband=True, packages=_ALL_CHECKS),
     )
 }
 

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.hooks import Say
 from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
 

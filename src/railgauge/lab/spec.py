@@ -60,6 +60,18 @@ class Switches(Strict):
     uplink_gbits: float = pydantic.Field(gt=0, le=100)
 
 
+class Infiniband(Strict):
+    """A simulated InfiniBand subnet: ibsim in place of switches and HCAs, with the real opensm.
+
+    Nodes are on the leaves in their order, with one link for each HCA. The head has one HCA, on the
+    first leaf; opensm uses it.
+    """
+
+    leaves: int = pydantic.Field(default=4, ge=1, le=64)
+    spines: int = pydantic.Field(default=2, ge=1, le=64)
+    hcas: int = pydantic.Field(default=2, ge=1, le=8)
+
+
 class Head(Strict):
     name: str
 
@@ -160,6 +172,7 @@ class LabSpec(Strict):
     network: Network
     switches: Switches | None = None
     fabric: Fabric = Fabric(rail_subnets=[])
+    infiniband: Infiniband | None = None
     head: Head
     nodes: list[NodeGroup]
     blocks: Blocks | None = None
@@ -175,7 +188,8 @@ class LabSpec(Strict):
     @property
     def services(self) -> list[str]:
         """The daemons of the head of every lab, in the order in which they start."""
-        return [*(["mariadb", "slurmdbd"] if self.accounting else []), "slurmctld"]
+        subnet = ["ibsim", "opensm"] if self.infiniband else []
+        return [*subnet, *(["mariadb", "slurmdbd"] if self.accounting else []), "slurmctld"]
 
     @property
     def slurm_user(self) -> str:
@@ -268,6 +282,12 @@ class LabSpec(Strict):
             for lower, gbits in [(self.head.name, None), *leaves]
             for spine in range(1, self.switches.spines + 1)
         ]
+
+    @pydantic.model_validator(mode="after")
+    def _infiniband_fits(self) -> LabSpec:
+        if self.infiniband and self.slurm_conf:
+            raise ValueError("infiniband and slurm_conf: such a cluster does not see the simulator")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _switches_fit(self) -> LabSpec:

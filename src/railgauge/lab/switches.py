@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from railgauge.lab import network
 from railgauge.lab.links import VethLinks
 from railgauge.lab.network import End
+from railgauge.lab.runtime import Runtime
 from railgauge.lab.spec import LabSpec, Switch
 from railgauge.processes import Process
-
-if TYPE_CHECKING:
-    from railgauge.lab.cluster import Lab
 
 _BOOT = Path(__file__).parent / "boot"
 
@@ -61,25 +58,25 @@ class SwitchLinks(VethLinks[Switch]):
     def __init__(self, peers: str) -> None:
         self._peers = peers
 
-    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+    def interfaces(self, lab: Runtime, rdma: bool = False) -> list[str]:
         peers = [switch.name for switch in lab.spec.all_switches() if switch.kind == self._peers]
         return [] if rdma else peers
 
-    def default_interface(self, lab: Lab) -> str:
+    def default_interface(self, lab: Runtime) -> str:
         return self.interfaces(lab)[0]
 
-    def own(self, lab: Lab, machine: Switch, interface: str) -> End:
+    def own(self, lab: Runtime, machine: Switch, interface: str) -> End:
         return End(lab.require_machine(machine.name), interface)
 
-    def peer(self, lab: Lab, machine: Switch, interface: str) -> End:
+    def peer(self, lab: Runtime, machine: Switch, interface: str) -> End:
         return End(lab.require_machine(interface), machine.name)
 
-    def unplugged(self, lab: Lab, machine: Switch, interface: str) -> End:
+    def unplugged(self, lab: Runtime, machine: Switch, interface: str) -> End:
         # A leaf's end: it has other ways, a spine's only route to that leaf would end with its own.
         ends = self.own(lab, machine, interface), self.peer(lab, machine, interface)
         return ends[0 if machine.kind == "leaf" else 1]
 
-    def gbits(self, lab: Lab) -> float:
+    def gbits(self, lab: Runtime) -> float:
         assert lab.spec.switches is not None
         return lab.spec.switches.uplink_gbits
 
@@ -87,13 +84,13 @@ class SwitchLinks(VethLinks[Switch]):
 KINDS = {"leaf": SwitchLinks("spine"), "spine": SwitchLinks("leaf")}
 
 
-def missing(lab: Lab) -> list[Switch]:
+def missing(lab: Runtime) -> list[Switch]:
     """The switches that do not run; all of them where `start` did not finish."""
     every, complete = lab.spec.all_switches(), _complete(lab).exists()
     return [each for each in every if not complete or lab.machine(each.name) is None]
 
 
-def start(lab: Lab, switches: Sequence[Switch]) -> None:
+def start(lab: Runtime, switches: Sequence[Switch]) -> None:
     """Start switches, with their uplinks. The links of a leaf's nodes end with it, and are for the
     caller to make anew.
     """
@@ -133,7 +130,7 @@ def start(lab: Lab, switches: Sequence[Switch]) -> None:
     _complete(lab).touch()
 
 
-def set_leaf(lab: Lab, leaf: Switch, up: bool) -> None:
+def set_leaf(lab: Runtime, leaf: Switch, up: bool) -> None:
     """Take all ports of a leaf down, to its nodes and to the spines, or up again, with its routes;
     nothing to do where its process has ended, with all of them.
     """
@@ -153,7 +150,7 @@ def set_leaf(lab: Lab, leaf: Switch, up: bool) -> None:
         network.wait_until_up([*near, *far])
 
 
-def spread(lab: Lab, mode: str) -> None:
+def spread(lab: Runtime, mode: str) -> None:
     """Let all leaves spread what their nodes send in that mode, until they are started anew."""
     for leaf in (switch for switch in lab.spec.all_switches() if switch.kind == "leaf"):
         process = lab.require_machine(leaf.name)
@@ -199,12 +196,12 @@ def marking(mode: str, spines: int) -> str:
     )
 
 
-def _complete(lab: Lab) -> Path:
+def _complete(lab: Runtime) -> Path:
     """The file that exists once all switches have their links."""
     return lab.folders.run / "switches"
 
 
-def _process(lab: Lab, name: str) -> Process:
+def _process(lab: Runtime, name: str) -> Process:
     """The process whose network namespace a switch is; for the head the lab's first process."""
     return lab.require_up() if name == lab.spec.head.name else lab.require_machine(name)
 

@@ -8,16 +8,13 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.hooks import Say
 from railgauge.lab import guest, initrd, network, rootfs
+from railgauge.lab.runtime import Runtime
 from railgauge.lab.spec import LabSpec, Node
 from railgauge.processes import Process
-
-if TYPE_CHECKING:
-    from railgauge.lab.cluster import Lab
 
 _BOOT = Path(__file__).parent / "boot"
 
@@ -118,12 +115,12 @@ def _guest_runs(image: Path, initial: Path) -> bool:
     return answer.returncode == 0 and b"railgauge: the guest runs" in answer.stdout
 
 
-def shares(lab: Lab) -> list[Path]:
+def shares(lab: Runtime) -> list[Path]:
     """The folders that a VM node reaches over 9p."""
     return [lab.folders.run, *lab.shared]
 
 
-def initial(lab: Lab, image: Path) -> bytes:
+def initial(lab: Runtime, image: Path) -> bytes:
     """The initial file system of this lab's VM nodes."""
     return initrd.build(image, lab.folders.run, _BOOT, shares(lab))
 
@@ -214,7 +211,7 @@ def _numa(spec: LabSpec, node: Node) -> list[str]:
 class VmNodes:
     """A node that is a virtual machine. Raises EnvironmentProblem where that does not work."""
 
-    def start(self, lab: Lab, node: Node) -> None:
+    def start(self, lab: Runtime, node: Node) -> None:
         init = lab.require_up()
         machines = lab.folders.machines
         for suffix in ("pid", "qmp", "agent"):
@@ -227,7 +224,7 @@ class VmNodes:
             [str(_BOOT / "process"), str(machines / f"{node.name}.pid"), *self._command(lab, node)],
         )
 
-    def _plug(self, lab: Lab, init: Process, node: Node) -> None:
+    def _plug(self, lab: Runtime, init: Process, node: Node) -> None:
         """The taps of a node on their bridges; they stay while the node is off."""
         mtu = lab.spec.network.mtu_bytes
         for interface in _interfaces(lab.spec):
@@ -246,7 +243,7 @@ class VmNodes:
                 assert bond is not None
                 network.shape_device(init, name, bond.link_gbits, mtu)
 
-    def _command(self, lab: Lab, node: Node) -> list[str]:
+    def _command(self, lab: Runtime, node: Node) -> list[str]:
         image = Path((lab.folders.run / "rootfs").read_text())
         kind = (lab.folders.run / "accelerator").read_text()
         options = f"{_KERNEL_OPTIONS} railgauge.node={node.name}"
@@ -284,21 +281,21 @@ class VmNodes:
             ]
         return command
 
-    def power_off(self, lab: Lab, node: Node) -> None:
+    def power_off(self, lab: Runtime, node: Node) -> None:
         machine = lab.require_machine(node.name)
         machine.kill()
         machine.wait_until_ended()
 
     def run(
-        self, lab: Lab, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
+        self, lab: Runtime, node: Node, argv: list[str], timeout_s: float = COMMAND_LIMIT_S
     ) -> subprocess.CompletedProcess[str]:
         lab.require_machine(node.name)
         return guest.run(lab.folders.machines / f"{node.name}.agent", argv, timeout_s)
 
-    def interfaces(self, lab: Lab, rdma: bool = False) -> list[str]:
+    def interfaces(self, lab: Runtime, rdma: bool = False) -> list[str]:
         return rail_interfaces(lab.spec) if rdma else _interfaces(lab.spec)
 
-    def wait_until_up(self, lab: Lab, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
+    def wait_until_up(self, lab: Runtime, node: Node, timeout_s: float = BOOT_LIMIT_S) -> None:
         """Return once the guest answers; Slurm may take a node for idle that is only just gone."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -320,19 +317,19 @@ class VmNodes:
                     ) from None
                 time.sleep(0.2)
 
-    def default_interface(self, lab: Lab) -> str:
+    def default_interface(self, lab: Runtime) -> str:
         """Faults strike the first rail, where they leave Slurm's own path alone."""
         return (rail_interfaces(lab.spec) or ["eth0"])[0]
 
     def shape(
-        self, lab: Lab, machine: Node, interface: str, gbits: float, both: bool = True
+        self, lab: Runtime, machine: Node, interface: str, gbits: float, both: bool = True
     ) -> None:
         mtu = lab.spec.network.mtu_bytes
         if both:
             network.shape_device(lab.require_up(), tap(machine, interface), gbits, mtu)
         self._tc(lab, machine, f"qdisc replace dev {interface} {network.shaper(gbits, mtu)}")
 
-    def unshape(self, lab: Lab, machine: Node, interface: str) -> None:
+    def unshape(self, lab: Runtime, machine: Node, interface: str) -> None:
         bond = lab.spec.fabric.bond
         init, device = lab.require_up(), tap(machine, interface)
         if bond is not None and interface in bond_interfaces(lab.spec):
@@ -342,24 +339,24 @@ class VmNodes:
         if lab.machine(machine.name) is not None:
             self.run(lab, machine, ["tc", "qdisc", "delete", "dev", interface, "root"])
 
-    def set_mtu(self, lab: Lab, machine: Node, interface: str, mtu_bytes: int) -> None:
+    def set_mtu(self, lab: Runtime, machine: Node, interface: str, mtu_bytes: int) -> None:
         self._must(lab, machine, ["ip", "link", "set", interface, "mtu", str(mtu_bytes)])
 
-    def set_link(self, lab: Lab, machine: Node, interface: str, up: bool) -> None:
+    def set_link(self, lab: Runtime, machine: Node, interface: str, up: bool) -> None:
         lab.require_machine(machine.name)
         path = lab.folders.machines / f"{machine.name}.qmp"
         guest.monitor(path, "set_link", name=f"nic-{interface}", up=up)
 
-    def lose(self, lab: Lab, machine: Node, interface: str, percent: float) -> None:
+    def lose(self, lab: Runtime, machine: Node, interface: str, percent: float) -> None:
         # An interface forgets it with its machine's power.
         if percent or lab.machine(machine.name) is not None:
             self.emulate(lab, machine, interface, f"loss {percent:g}%" if percent else "")
 
-    def lose_both(self, lab: Lab, machine: Node, interface: str, percent: float) -> None:
+    def lose_both(self, lab: Runtime, machine: Node, interface: str, percent: float) -> None:
         # Nothing here loses what arrives.
         self.lose(lab, machine, interface, percent)
 
-    def emulate(self, lab: Lab, node: Node, interface: str, netem: str) -> None:
+    def emulate(self, lab: Runtime, node: Node, interface: str, netem: str) -> None:
         """Let netem (tc-netem(8)) disturb what leaves by the interface; nothing if empty."""
         if netem:
             self._must(lab, node, ["modprobe", "sch_netem"])
@@ -367,7 +364,7 @@ class VmNodes:
         else:
             self.run(lab, node, ["tc", "qdisc", "delete", "dev", interface, "root"])
 
-    def set_rdma(self, lab: Lab, node: Node, interface: str, present: bool) -> None:
+    def set_rdma(self, lab: Runtime, node: Node, interface: str, present: bool) -> None:
         """Add or remove the Soft-RoCE device over an interface."""
         device = f"rxe{rail_interfaces(lab.spec).index(interface)}"
         if present:
@@ -376,10 +373,10 @@ class VmNodes:
             command = ["rdma", "link", "delete", device]
         self._must(lab, node, command)
 
-    def _tc(self, lab: Lab, node: Node, arguments: str) -> None:
+    def _tc(self, lab: Runtime, node: Node, arguments: str) -> None:
         self._must(lab, node, ["tc", *arguments.split()])
 
-    def _must(self, lab: Lab, node: Node, command: list[str]) -> None:
+    def _must(self, lab: Runtime, node: Node, command: list[str]) -> None:
         outcome = self.run(lab, node, command)
         if outcome.returncode != 0:
             raise EnvironmentProblem(

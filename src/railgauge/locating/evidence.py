@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from railgauge.common.names import natural
 from railgauge.locating import peers as healthy
 from railgauge.locating.peers import GOOD, LEAST_LOSS, LEAST_PEERS, LOW, Peers
 from railgauge.locating.results import End, Missing, Result
 from railgauge.locating.routes import Routes
-from railgauge.names import natural
 
 #: A low result has the level of its loss: 1 from 3 % on, 2 from 6 % on, ..., 5 from 50 % on, and 6
 #: where the run failed. How often healthy pairs are low is counted level by level.
@@ -29,8 +29,8 @@ _FAILED_ALIKE, _OF_ROUND = 0.9, 4
 #: Up to so many results are put in order: of more, sums may differ in their last digits.
 _ORDERED = 20_000
 
-#: Results that are judged together: condition, whether they cross leaves, same rail, quiet.
-_Class = tuple[Hashable, bool | None, bool, bool]
+#: Results that are judged together: condition, group, same rail, quiet.
+_Class = tuple[Hashable, str, bool, bool]
 
 
 class Evidence:
@@ -50,7 +50,7 @@ class Evidence:
         directed: bool = False,
         routes: Routes | None = None,
     ) -> None:
-        self.leaves = dict(leaves or {})
+        self.leaves = self.leaf_of = dict(leaves or {})
         self.directed = directed
         self.routes = routes
         self.results: list[Result] = []
@@ -94,19 +94,15 @@ class Evidence:
         if count <= _ORDERED:
             self.order = sorted(self.order, key=lambda number: _order(self.results[number]))
         classes: dict[_Class, list[int]] = {}
-        seen = {end for result in self.results for end in result.ends}
+        seen = {end for result in self.results for end in result[:2]}
         #: the leaf of each end; none where some are not known: what is compared would differ
         self.leaf_of = self.leaves if self.leaves.keys() >= seen else {}
-        leaf_of = self.leaf_of.get
+        self.groups = [self.group(result[:2]) for result in self.results]
         for number in self.order:
             result = self.results[number]
-            a, b = result.sender, result.receiver
-            leaf_a, leaf_b = leaf_of(a), leaf_of(b)
-            crosses = None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
-            kind = (result.condition, crosses, a.rail == b.rail, result.quiet)
-            if kind not in classes:
-                classes[kind] = []
-            classes[kind].append(number)
+            same_rail = result.sender.rail == result.receiver.rail
+            kind = (result.condition, self.groups[number], same_rail, result.quiet)
+            classes.setdefault(kind, []).append(number)
         for end in sorted(seen, key=lambda end: (end.node, end.rail or "")):
             self.ends.setdefault(end.node, []).append(end)
         self._all_ends = len(seen)
@@ -118,12 +114,8 @@ class Evidence:
                 kind,
                 [n for n in numbers if self.results[n].value or self.results[n].round not in lost],
             )
-
-    @property
-    def lows(self) -> list[int]:
-        """The numbers of the low results, quiet ones too."""
-        levels = self.levels
-        return [number for number in self.order if levels[number]]
+        #: the numbers of the low results, quiet ones too
+        self.lows = [number for number in self.order if self.levels[number]]
 
     @property
     def rounds(self) -> int:
@@ -165,25 +157,90 @@ class Evidence:
             if end not in self.ends.get(end.node, ())
         }
 
-    def crosses(self, result: Result) -> bool | None:
-        """Whether data went from one leaf to another; None where that is not known."""
-        self.judge()
-        leaf_a, leaf_b = self.leaf_of.get(result.sender), self.leaf_of.get(result.receiver)
-        return None if leaf_a is None or leaf_b is None else leaf_a != leaf_b
+    def group(self, ends: tuple[End, End]) -> str:
+        """Whether data went `within` a leaf or `between` two; "" where that is not known."""
+        a, b = self.leaf_of.get(ends[0]), self.leaf_of.get(ends[1])
+        if a is None or b is None:
+            return ""
+        return "within" if a == b else "between"
 
     # ---- a class of results ----
 
     def _judge_class(self, kind: _Class, numbers: Sequence[int]) -> None:
-        results = self.results
-        clean, others = self._beside_bad_leaf(kind, numbers)
+        """Find the low and the good results of a class, by its peers and references."""
+        results, levels, good = self.results, self.levels, self.good
         loaded_peers = self._peers.get((*kind[:3], False)) if kind[-1] else None
+        known, reference_holds, shifts = self._peers_of(kind, numbers, loaded_peers)
+        compared = known or loaded_peers
+        least_good: Mapping[tuple[End, End], float] = {}
+        if loaded_peers is not None:
+            of_ends = [(results[n].ends, results[n].value or 0.0) for n in numbers]
+            tolerated = max(LEAST_LOSS, GOOD * self._spread)
+            least_good = healthy.least_quiet(of_ends, loaded_peers.centre, tolerated)
+        low_below = known.below(LOW, self._tolerated) if known else 0.0
+        good_above = known.below(GOOD, self._tolerated) if known else 0.0
+        # Within a leaf, the values between leaves; between leaves, those within one.
+        within = kind[1] == "within"
+        other_group = {"within": "between", "between": "within"}.get(kind[1], "-")
+        elsewhere = self._peers.get((kind[0], other_group, *kind[2:]))
+        if known and elsewhere and within and len(numbers) < healthy.MANY:
+            # Data within a leaf takes fewer links. Few values have a wide spread.
+            low_below = max(low_below, elsewhere.below(LOW, self._tolerated))
+            good_above = max(good_above, elsewhere.below(GOOD, self._tolerated))
+        in_all = self._ends_of_all(numbers)
+        for number in numbers:
+            result = results[number]
+            value, bound = result.value, result.bound if reference_holds else None
+            self.expected[number] = centre = compared.centre if compared else None
+            if not value:
+                levels[number] = FAILED
+                continue
+            is_below = bound is not None and value < bound
+            if known:
+                lifted = value * math.exp(shifts[result.round]) if result.round in shifts else value
+                if lifted < low_below or (is_below and lifted < known.beyond_noise):
+                    levels[number] = _level(lifted, known.centre)
+                # What a whole round has lost speaks against no end, and for none.
+                elif value > good_above and value >= least_good.get(result.ends, 0.0):
+                    good[number] = not is_below
+            elif is_below:
+                self.expected[number] = centre or bound
+                levels[number] = _level(value, centre or bound or value)
+            elif compared:
+                good[number] = value >= least_good[result.ends]
+            elif elsewhere and within and value < elsewhere.below(LOW):
+                self.expected[number] = elsewhere.centre
+                levels[number] = _level(value, elsewhere.centre)
+            elif elsewhere and value < elsewhere.below(GOOD):
+                # It may be so between leaves, or by chance.
+                self.unclear.add(number)
+            else:
+                # Without peers a run that came to its end is good, beside those that failed.
+                good[number] = 1
+            by_reference = bound is not None
+            if levels[number] or not (compared or by_reference) or number in self.unclear:
+                continue
+            # Peers say nothing of an end that all of them are of.
+            ends = set(result.ends) - (set() if by_reference else in_all)
+            self.judged_ends |= ends
+            if good[number]:
+                self.good_ends |= ends
+        if numbers and all(levels[number] for number in numbers):
+            self._drop_common_lows(numbers)
+
+    def _peers_of(
+        self, kind: _Class, numbers: Sequence[int], loaded_peers: Peers | None
+    ) -> tuple[Peers | None, bool, Mapping[int | None, float]]:
+        """The peers of a class, where it has enough; whether its reference is right; and what whole
+        rounds have lost.
+        """
+        clean, others = self._beside_bad_leaf(kind, numbers)
         values = self._values(clean or numbers)
-        if clean:
-            below, reference_holds = 0, True
-        else:
+        below, reference_holds = 0, True
+        if not clean:
             # The loaded results have shown whether the reference is right; a few quiet ones may all
             # be of a bad end.
-            few = kind[-1] and len(values) < LEAST_PEERS and loaded_peers is not None
+            few = len(values) < LEAST_PEERS and loaded_peers is not None
             reference_holds = few or self._reference_holds(numbers)
             below = sum(map(self._is_below, numbers)) if reference_holds else 0
             below = 0 if few and below == len(values) else below
@@ -193,72 +250,17 @@ class Evidence:
             self._say_far_above(numbers, known)
         elif loaded_peers is None:
             self._say_too_few(numbers)
-        compared = known or loaded_peers
-        least_good: Mapping[tuple[End, End], float] = {}
-        if loaded_peers is not None:
-            of_ends = [(results[n].ends, results[n].value or 0.0) for n in numbers]
-            tolerated = max(LEAST_LOSS, GOOD * self._spread)
-            least_good = healthy.least_quiet(of_ends, loaded_peers.centre, tolerated)
         # The loss of a bad leaf is no loss of its rounds.
-        shifts = self._shifts(others if clean else numbers, known)
-        low_below = known.below(LOW, self._tolerated) if known else 0.0
-        good_above = known.below(GOOD, self._tolerated) if known else 0.0
-        # Within a leaf, the values between leaves; between leaves, those within one.
-        crosses = kind[1]
-        elsewhere = (
-            self._peers.get((kind[0], not crosses, *kind[2:])) if crosses is not None else None
-        )
-        if known and elsewhere and crosses is False and len(numbers) < healthy.MANY:
-            # Data within a leaf takes fewer links. Few values have a wide spread.
-            low_below = max(low_below, elsewhere.below(LOW, self._tolerated))
-            good_above = max(good_above, elsewhere.below(GOOD, self._tolerated))
-        # Peers say nothing of an end that all of them are of.
-        in_all = set.intersection(*({*results[n].ends} for n in numbers)) if numbers else set()
-        lows = 0
+        return known, reference_holds, self._shifts(others if clean else numbers, known)
+
+    def _ends_of_all(self, numbers: Sequence[int]) -> set[End]:
+        """The ends that take part in all of these results."""
+        common = set(self.results[numbers[0]].ends) if numbers else set()
         for number in numbers:
-            result = results[number]
-            value = result.value
-            self.expected[number] = compared.centre if compared else None
-            bound = result.bound if reference_holds else None
-            if not value:
-                self.levels[number] = FAILED
-                lows += 1
-                continue
-            is_below = bound is not None and value < bound
-            if known:
-                shift = shifts.get(result.round, 0.0) if shifts else 0.0
-                lifted = value * math.exp(shift) if shift else value
-                if lifted < low_below or (is_below and lifted < known.beyond_noise):
-                    loss = 1 - lifted / known.centre
-                    self.levels[number] = max(1, bisect_right(LEVELS, loss))
-                # What a whole round has lost speaks against no end, and for none.
-                elif value > good_above and value >= least_good.get(result.ends, 0.0):
-                    self.good[number] = not is_below
-            elif is_below and bound is not None:
-                self.expected[number] = centre = compared.centre if compared else bound
-                self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / centre))
-            elif compared:
-                self.good[number] = value >= least_good[result.ends]
-            elif elsewhere and crosses is False and value < elsewhere.below(LOW):
-                self.expected[number] = elsewhere.centre
-                self.levels[number] = max(1, bisect_right(LEVELS, 1 - value / elsewhere.centre))
-            elif elsewhere and value < elsewhere.below(GOOD):
-                # It may be so between leaves, or by chance.
-                self.unclear.add(number)
-            else:
-                # Without peers a run that came to its end is good, beside those that failed.
-                self.good[number] = 1
-            if self.levels[number]:
-                lows += 1
-                continue
-            by_reference = bound is not None
-            if (compared or by_reference) and number not in self.unclear:
-                ends = result.ends if by_reference else [e for e in result.ends if e not in in_all]
-                self.judged_ends.update(ends)
-                if self.good[number]:
-                    self.good_ends.update(ends)
-        if lows and lows == len(numbers):
-            self._drop_common_lows(numbers)
+            if not common:
+                break
+            common.intersection_update(self.results[number].ends)
+        return common
 
     def _drop_common_lows(self, numbers: Sequence[int]) -> None:
         """Take back the low results of a condition without another one: they do not tell one end
@@ -314,7 +316,8 @@ class Evidence:
         are low beside the clean ones, round by round: then the reference is right, and no moment
         was slow as a whole.
         """
-        bound = [n for n in numbers if kind[1] and self.results[n].value and self.results[n].bound]
+        numbers = numbers if kind[1] == "between" else ()
+        bound = [n for n in numbers if self.results[n].value and self.results[n].bound]
         below = set(filter(self._is_below, bound))
         if 2 * len(below) <= len(bound):
             return (), ()
@@ -380,6 +383,11 @@ class Evidence:
             return set()
         self.alike += [f"round {number}: nearly all failed alike" for number in sorted(lost)]
         return set(lost)
+
+
+def _level(value: float, healthy_value: float) -> int:
+    """The level of the loss of a low result."""
+    return max(1, bisect_right(LEVELS, 1 - value / healthy_value))
 
 
 def _order(r: Result) -> tuple[object, ...]:

@@ -49,15 +49,17 @@ def explain(paths: Paths) -> list[Found]:
         ]
         ranks = {one.part: (_only_partners(one, degrees), len(one.lows)) for one in ties}
         best = max(ties, key=lambda one: (ranks[one.part], round(one.gain, 1), str(one.part)))
-        same = {one.part.node: one for one in ties if ranks[one.part] == ranks[best.part]}
-        same[best.part.node] = best
+        # Of several nodes as good as each other no name decides.
+        same = {
+            one.part.node: one
+            for one in (*ties, best)
+            if ranks[one.part] == ranks[best.part] and one.part.of_node == best.part.of_node
+        }
         for one in same.values() if best.part.of_node else [best]:
-            # Of several as good as each other no name decides.
-            if one.part.of_node == best.part.of_node:
-                found.append(one)
-                paths.explain(one.part, one.lows, one.gain)
-                lows = set(one.lows)
-                known = {p: f for p, f in known.items() if f is None or lows.isdisjoint(f.lows)}
+            found.append(one)
+            paths.explain(one.part, one.lows)
+            lows = set(one.lows)
+            known = {p: f for p, f in known.items() if f is None or lows.isdisjoint(f.lows)}
     return found
 
 

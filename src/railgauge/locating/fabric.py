@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from railgauge.locating import chance, uplinks
-from railgauge.locating.chance import Count
-from railgauge.locating.parts import Part, Path, Paths
+from railgauge.common.names import natural
+from railgauge.locating import uplinks
+from railgauge.locating.parts import Path, Paths
 from railgauge.locating.results import End
-from railgauge.locating.suspects import Measure
-from railgauge.locating.weigh import Found, how_many, of_groups
-from railgauge.names import natural
+from railgauge.locating.suspects import Measure, Suspect, SuspectKind
+from railgauge.locating.weigh import Found, by_chance
+from railgauge.locating.witnesses import convicting
 
 #: A leaf is low at so many of its nodes, and with so many others, at least.
 _LEAST_NODES, _LEAST_FAR = 3, 2
@@ -35,28 +35,43 @@ _BY_CHANCE = 1e-3
 _MOMENT, _OF_MOMENT = 4, 0.9
 
 
-class Fault(NamedTuple):
-    """A leaf, uplink or spine that explains low paths, and what would confirm it."""
+class _AtLeaf:
+    """What the paths of a leaf that a part predicts say, and those within the leaf."""
 
-    kind: Literal["leaf", "uplink"]
-    name: str
-    direction: Literal["", "up", "down"]
-    ends: tuple[End, ...]
-    lows: tuple[Path, ...]
-    gain: float
-    confirm: tuple[Measure, ...]
+    def __init__(self, paths: Paths, found: Found) -> None:
+        part = found.part
+        #: node of the leaf, or rail -> whether each of its paths to other leaves is low
+        self.nodes: dict[str, list[bool]] = defaultdict(list)
+        self.rails: dict[str | None, list[bool]] = defaultdict(list)
+        #: the nodes of other leaves that are low with it
+        self.far: set[str] = set()
+        #: whether each path within the leaf is low
+        self.within: list[bool] = []
+        on = paths.on(part)
+        if part.kind != "leaf":
+            # What lies within the leaf is on no uplink.
+            inside = paths.on(part._replace(kind="leaf", way="", end=None))
+            on = on + [path for path in inside if paths.is_within(path, part.name)]
+        good = set()
+        for path in on:
+            low = path in paths.open or path in paths.behind
+            here, *others = sorted(path, key=lambda end: paths.leaf_of[end] != part.name)
+            if paths.is_within(path, part.name):
+                self.within.append(low)
+                continue
+            self.nodes[here.node].append(low)
+            self.rails[here.rail].append(low)
+            if low:
+                self.far.update(end.node for end in others)
+            elif paths.is_good(path):
+                good.add(here.node)
+        #: whether it has nodes enough, none of which is good with others and never low
+        self.all_low = len(self.nodes) >= _LEAST_NODES and all(any(self.nodes[n]) for n in good)
+        #: whether the paths within are low too, or there are none
+        self.low_within = len(self.within) <= 2 * sum(self.within)
 
 
-class _OfLeaf(NamedTuple):
-    """Node of a leaf -> its paths to other leaves, and rail -> the same; the paths within; nodes of
-    other leaves that are low with it; and nodes of it that are good with others, and never low.
-    """
-
-    between: dict[str, Count]
-    rails: dict[str | None, Count]
-    within: Count
-    far: set[str]
-    spared: set[str]
+# ---- what may be at fault ----
 
 
 def may_be(paths: Paths, one: Found) -> bool:
@@ -66,30 +81,25 @@ def may_be(paths: Paths, one: Found) -> bool:
         nodes = {node for witness in low for node in witness.nodes}
         return len(nodes) >= _PLANE and one.share >= _OF_PLANE
     if part.kind == "spine":
-        leaves = {paths.leaf_of[end] for path in one.lows for end in path}
-        return len(leaves) >= _LEAST_FAR + 1
+        return len({paths.leaf_of[end] for path in one.lows for end in path}) > _LEAST_FAR
     if part.kind == "link":
         return len(low) > 2 and len({witness.nodes[0] for witness in low}) > 1
-    if part.kind == "inbound":
-        beside = any(p.name == part.name and p.way == part.way for p in paths.fabric)
-        assert part.end is not None
-        return beside or _good_at_home(paths, part.end) or is_path_to(paths, one, part.end)
-    if part.kind == "outbound":
-        return _good_otherwise(paths, part)
-    at = _of_leaf(paths, part)
-    least = min(_LEAST_NODES, max(len(at.between), 2))
+    if part.end is not None and part.kind == "inbound":
+        more = any(p.name == part.name and p.way == part.way for p in paths.fabric)
+        return more or _good_at_home(paths, part.end) or is_path_to(paths, one, part.end)
+    if part.end is not None:
+        return _good_otherwise(paths, one, part.end)
+    at = _AtLeaf(paths, one)
+    least = min(_LEAST_NODES, max(len(at.nodes), 2))
     if _disjoint(one.lows) < least or len(at.far) < _LEAST_FAR:
         return False
-    if part.kind == "leaf" and (one.share < _WHOLE or not 0 < at.within.all <= 2 * at.within.low):
+    if part.kind == "leaf" and (one.share < _WHOLE or not at.within or not at.low_within):
         return False
     # A node or rail that is good with all others speaks against a fault of the whole.
-    spares = [list(at.rails.values())]
-    if one.share > _PARTLY:
-        spares.append(list(at.between.values()))
     return not any(
-        not low and (1 - one.share) ** count * len(counts) < _SPARED
-        for counts in spares
-        for low, count in counts
+        not any(lows) and (1 - one.share) ** len(lows) * len(members) < _SPARED
+        for members in (at.rails, at.nodes if one.share > _PARTLY else {})
+        for lows in members.values()
     )
 
 
@@ -106,37 +116,6 @@ def _disjoint(lows: Sequence[Path]) -> int:
     return count
 
 
-def _of_leaf(paths: Paths, part: Part) -> _OfLeaf:
-    at = _OfLeaf({}, {}, Count(0, 0), set(), set())
-    good = set()
-    leaf_part = part._replace(kind="leaf", way="", end=None)
-    on = dict(paths.paths_on(part))
-    if part.kind != "leaf" and leaf_part in paths.on_part:
-        # What lies within the leaf is on no uplink.
-        on.update(
-            (nodes, ways)
-            for nodes, ways in paths.paths_on(leaf_part)
-            if len({paths.leaf_of.get(end) for end in ways[0][0]}) == 1
-        )
-    within = at.within
-    for path in (path for ways in on.values() for of in ways for path in of):
-        low = path in paths.open or path in paths.behind
-        here = [end for end in path if paths.leaf_of.get(end) == part.name]
-        if len(here) > 1:
-            within = Count(within.low + low, within.all + 1)
-            continue
-        of_rail = at.rails.get(here[0].rail, Count(0, 0))
-        at.rails[here[0].rail] = Count(of_rail.low + low, of_rail.all + 1)
-        known = at.between.get(here[0].node, Count(0, 0))
-        at.between[here[0].node] = Count(known.low + low, known.all + 1)
-        if low:
-            at.far.update(end.node for end in path if end not in here)
-        elif paths.is_good(path):
-            good.add(here[0].node)
-    spared = {node for node in good if not at.between[node].low}
-    return at._replace(within=within, spared=spared)
-
-
 def _good_at_home(paths: Paths, end: End) -> bool:
     """Whether an end received well from one of its own leaf."""
     leaf = paths.leaf_of[end]
@@ -149,34 +128,27 @@ def is_path_to(paths: Paths, one: Found, end: End) -> bool:
     """
     if not paths.evidence.directed or any(path[1] != end for path in one.lows):
         return False
-    if any(paths.group(path) == "within" for path in paths.received(end)):
+    group = paths.evidence.group
+    if any(group(path) == "within" for path in paths.received(end)):
         return False
-    between = all(len({paths.leaf_of.get(e) for e in path}) == 2 for path in one.lows)
-    sends = any(True in roles for roles in paths.good_with[end].values())
-    return paths.leaf_of.get(end) is not None and between and sends
+    return all(map(paths.is_between, one.lows)) and bool(paths.good_with[end, True])
 
 
-def _good_otherwise(paths: Paths, part: Part) -> bool:
+def _good_otherwise(paths: Paths, one: Found, end: End) -> bool:
     """Whether the destination received well from elsewhere, and two senders send well elsewhere."""
-    end = part.end
-    assert end is not None
     received = any(
-        paths.leaf_of.get(path[0]) != part.name and paths.is_good(path)
+        paths.leaf_of.get(path[0]) != one.part.name and paths.is_good(path)
         for path in paths.received(end)
     )
-    senders = {a for a, b in paths.open if b == end and paths.leaf_of.get(a) == part.name}
-    sound = sum(
-        any(True in roles for node, roles in paths.good_with[sender].items() if node != end.node)
-        for sender in senders
-    )
-    return received and sound > 1
+    sound = {a for a, _ in one.lows if paths.good_with[a, True].keys() - {end.node}}
+    return received and len(sound) > 1
 
 
 # ---- what is named, and confirmed ----
 
 
-def faults(paths: Paths, found: Sequence[Found]) -> tuple[list[Fault], list[str]]:
-    """A fault for each leaf, direction and rail, link or spine; and what was slow for a moment,
+def suspects(paths: Paths, found: Sequence[Found]) -> tuple[list[Suspect], list[str]]:
+    """A suspect for each leaf, direction and rail, link or spine; and what was slow for a moment,
     which accuses nothing.
     """
     groups: dict[tuple[str, ...], list[Found]] = {}
@@ -190,7 +162,7 @@ def faults(paths: Paths, found: Sequence[Found]) -> tuple[list[Fault], list[str]
             many = ", ".join(map(str, sorted(rounds)))
             moments.append(f"{of_part[0].part.name}: nearly all is slow alike in round {many}")
         else:
-            named.append(_fault(paths, of_part))
+            named.append(_suspect(paths, of_part))
     return named, moments
 
 
@@ -202,15 +174,13 @@ def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
     if len(found) > 1:
         return set()
     low, count = Counter[int](), Counter[int]()
-    for _, ways in paths.paths_on(found[0].part):
-        for path in (path for of in ways for path in of):
-            numbers = paths.results[path]
-            lows = paths.low_results.get(path, ())
-            count.update({r for n in numbers if (r := results[n].round) is not None})
-            low.update({r for n in lows if (r := results[n].round) is not None})
-    moments = {r for r in low if count[r] >= _MOMENT and low[r] > _OF_MOMENT * count[r]}
+    for path in paths.on(found[0].part):
+        lows = paths.low_results.get(path, ())
+        count.update({r for n in paths.results[path] if (r := results[n].round) is not None})
+        low.update({r for n in lows if (r := results[n].round) is not None})
     often = [r for r in count if count[r] >= _MOMENT]
-    if low and max(low.values()) == sum(low.values()) and len(often) > 1:
+    moments = {r for r in often if low[r] > _OF_MOMENT * count[r]}
+    if len(low) == 1 and len(often) > 1:
         # What is at fault shows in other rounds too.
         moments.update(low)
     steady = [
@@ -222,96 +192,92 @@ def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
     return moments if len(steady) < _LEAST_NODES and not again else set()
 
 
-def _fault(paths: Paths, found: Sequence[Found]) -> Fault:
+def _suspect(paths: Paths, found: Sequence[Found]) -> Suspect:
     part = found[0].part
-    lows = tuple(path for one in found for path in one.lows)
-    gain = sum(one.gain for one in found)
+    lows = [path for one in found for path in one.lows]
+    kind, name, ends = _named(paths, found[0], lows)
+    ends = sorted(set(ends), key=lambda end: end.order)
+    directions: dict[str, Literal["up", "down"]] = {"send": "up", "receive": "down"}
+    return Suspect(
+        kind,
+        name + (f" rail {part.rail}" if part.rail else ""),
+        sum(one.gain for one in found),
+        tuple(sorted({end.node for end in ends}, key=natural)),
+        tuple(ends),
+        tuple(convicting(paths, lows)),
+        tuple(_needs(paths, found, lows, kind, name)),
+        direction=directions.get(part.way, ""),
+    )
+
+
+def _named(
+    paths: Paths, one: Found, lows: Sequence[Path]
+) -> tuple[SuspectKind, str, Sequence[End]]:
+    """Kind, name and ends of a suspect part."""
+    part = one.part
     if part.kind == "plane":
-        return _plane(paths, found, lows, gain)
+        leaf = _leaf_of_plane(paths, part.name)
+        ends = [end for of in paths.evidence.ends.values() for end in of if end.rail == part.name]
+        return "leaf", leaf or f"rail {part.name}", ends
     if part.kind == "spine":
-        ends = tuple(dict.fromkeys(end for path in lows for end in path))
-        needs = tuple(_needs(paths, found, lows, "other leaves, more flows"))
-        if not any(paths.group(path) == "within" for path in paths.results):
-            needs = (Measure(part.name, "nodes of one leaf with each other", "", "paths"),)
-        return Fault("uplink", part.name, "", ends, lows, gain, needs)
-    direction: Literal["", "up", "down"] = ""
+        return "uplink", part.name, [end for path in lows for end in path]
+    ends = [e for e, of in paths.leaf_of.items() if of == part.name and part.rail in (None, e.rail)]
     if part.way:
-        direction = "up" if part.way == "send" else "down"
-    of_rail = f" rail {part.rail}" if part.rail else ""
-    far = {leaf for path in lows for end in path if (leaf := paths.leaf_of[end]) != part.name}
-    needs = tuple(_needs(paths, found, lows, "other leaves"))
-    at = _of_leaf(paths, part)
-    is_leaf = part.kind == "leaf" or (
-        part.kind == "uplinks"
-        and not part.way
-        and found[0].share > _PARTLY
-        and at.within.all <= 2 * at.within.low
-    )
-    name = part.name
+        ends = [path[part.way == "receive"] for path in lows]
     if part.spine:
-        name = f"{part.name}:{part.spine}"
-    elif not is_leaf or not at.within.all:
-        # Where nothing was measured within the leaf, only counters can tell it from its uplinks.
-        name = uplinks.by_counters(paths.evidence, part.name)
-        is_leaf &= name == part.name
-    if not is_leaf and len(far) < 2 and len(set(paths.leaf_of.values())) > 1:
+        return "uplink", f"{part.name}:{part.spine}", ends
+    at = _AtLeaf(paths, one)
+    all_uplinks = part.kind == "uplinks" and not part.way and one.share > _PARTLY
+    is_leaf = part.kind == "leaf" or (all_uplinks and at.low_within)
+    if is_leaf and at.within:
+        return "leaf", part.name, ends
+    # Where nothing was measured within the leaf, only counters can tell it from its uplinks.
+    name = uplinks.by_counters(paths.evidence, part.name)
+    if is_leaf and name == part.name:
+        return "leaf", name, ends
+    far = {leaf for path in lows for end in path if (leaf := paths.leaf_of[end]) != part.name}
+    if len(far) == 1 and paths.leaves > 1 and not part.way:
         # The links at the other leaf explain it as well.
-        if not direction:
-            name = "-".join(sorted((part.name, *far), key=natural))
-        needs = needs or (Measure(name, "a third leaf", "data is slow with one alone", "paths"),)
-    on_leaf = [
-        e for e, of in paths.leaf_of.items() if of == part.name and part.rail in (None, e.rail)
-    ]
-    shown = {"up": [a for a, _ in lows], "down": [b for _, b in lows]}.get(direction, on_leaf)
-    ends = tuple(dict.fromkeys(shown))
-    return Fault(
-        "leaf" if is_leaf else "uplink", name + of_rail, direction, ends, lows, gain, needs
-    )
+        name = "-".join(sorted((part.name, *far), key=natural))
+    return "uplink", name, ends
 
 
-def _plane(paths: Paths, found: Sequence[Found], lows: tuple[Path, ...], gain: float) -> Fault:
-    """A rail that is low at nearly all nodes: its leaf, where that has no other rail."""
-    rail = found[0].part.name
-    ends = tuple(e for of in paths.evidence.ends.values() for e in of if e.rail == rail)
-    leaves = {paths.leaf_of.get(end) for end in ends}
-    leaf = leaves.pop() if len(leaves) == 1 else None
-    shared = any(of == leaf and end.rail != rail for end, of in paths.leaf_of.items())
-    needs = tuple(_needs(paths, found, lows, "other rails"))
-    if leaf is None or shared:
-        needs = needs or (Measure(f"rail {rail}", "other rails, its leaf known", "", "paths"),)
-    return Fault(
-        "leaf", f"rail {rail}" if leaf is None or shared else leaf, "", ends, lows, gain, needs
-    )
+def _leaf_of_plane(paths: Paths, rail: str) -> str | None:
+    """The one leaf of a rail that has no other rail."""
+    leaves = {paths.leaf_of.get(e) for of in paths.evidence.ends.values() for e in of}
+    of_rail = {leaf: {e.rail for e, of in paths.leaf_of.items() if of == leaf} for leaf in leaves}
+    own = [leaf for leaf, rails in of_rail.items() if rail in rails]
+    return own[0] if len(own) == 1 and of_rail[own[0]] == {rail} else None
 
 
 def _needs(
-    paths: Paths, found: Sequence[Found], lows: Sequence[Path], others: str
+    paths: Paths, found: Sequence[Found], lows: Sequence[Path], kind: SuspectKind, name: str
 ) -> Iterator[Measure]:
     """What is still to be measured; nothing where it is confirmed."""
     part, results = found[0].part, paths.evidence.results
-    chances = []
-    for one in found:
-        groups = of_groups(paths, one.part, one.witnesses, one.level)
-        low = sum(own.low for _, own in groups)
-        as_many = chance.of_as_many(low, [(count, own.all) for count, own in groups])
-        chances.append(as_many * how_many(paths, one.part))
+    others = {"plane": "other rails", "spine": "other leaves, more flows"}
+    partners = others.get(part.kind, "other leaves")
+    chance = min(by_chance(paths, one.part, one.witnesses, (one.level,)) for one in found)
     rounds = Counter(results[n].round for path in lows for n in paths.low_results[path])
     in_one = None not in rounds and max(rounds.values()) > _OF_ONE_ROUND * sum(rounds.values())
-    if min(chances) >= _BY_CHANCE:
-        yield Measure(part.name, others, "more paths: so few may be slow by chance", "paths")
+    ends = [one.part.end for one in found if one.part.kind == "inbound"]
+    unknown = [end for end in ends if end is not None and not _good_at_home(paths, end)]
+    far = {leaf for path in lows for end in path if (leaf := paths.leaf_of.get(end)) != part.name}
+    if part.kind == "spine" and not paths.has("within"):
+        yield Measure(name, "nodes of one leaf with each other", "", "paths")
+    elif chance >= _BY_CHANCE:
+        yield Measure(part.name, partners, "more paths: so few may be slow by chance", "paths")
     elif in_one:
-        yield Measure(part.name, others, "in another round", "paths")
-    elif unknown := [
-        one.part.end
-        for one in found
-        if one.part.end is not None and one.part.kind == "inbound"
-        if not _good_at_home(paths, one.part.end)
-    ]:
+        yield Measure(part.name, partners, "in another round", "paths")
+    elif unknown:
         yield Measure(unknown[0].name, "a partner on its own leaf", "it may be slow itself", "home")
     elif part.kind in ("uplinks", "leaf") and not _beyond_nodes(paths, found[0]):
-        yield Measure(
-            part.name, "its nodes with each other", "they may be slow themselves", "paths"
-        )
+        others_of_leaf = "its nodes with each other"
+        yield Measure(part.name, others_of_leaf, "they may be slow themselves", "paths")
+    elif part.kind == "plane" and _leaf_of_plane(paths, part.name) is None:
+        yield Measure(name, "other rails, its leaf known", "", "paths")
+    elif kind == "uplink" and len(far) < 2 and paths.leaves > 1:
+        yield Measure(name, "a third leaf", "data is slow with one alone", "paths")
 
 
 def _beyond_nodes(paths: Paths, one: Found) -> bool:
@@ -319,25 +285,22 @@ def _beyond_nodes(paths: Paths, one: Found) -> bool:
     where it is one of several uplinks, in the same way with other leaves. A leaf itself, or all
     that leaves it, where nothing was measured within, is low at all of its nodes, several.
     """
-    part, at = one.part, _of_leaf(paths, one.part)
-    all_low = len(at.between) >= _LEAST_NODES and not at.spared
+    part, at = one.part, _AtLeaf(paths, one)
     if part.kind == "leaf":
-        return all_low
+        return at.all_low
+    #: end of the leaf, and whether it sends
     slow = {
         (end, end == path[0])
         for path in one.lows
         for end in path
         if paths.leaf_of.get(end) == part.name
     }
-    if len({end.node for end, _ in slow}) < _LEAST_NODES and len(at.between) >= _LEAST_NODES:
+    if len({end.node for end, _ in slow}) < _LEAST_NODES <= len(at.nodes):
         return False
     if one.share <= _PARTLY:
-        good = sum(
-            any(sends in roles for roles in paths.good_with[end].values()) for end, sends in slow
-        )
-        return 2 * good > len(slow)
-    if at.within.all <= 2 * at.within.low:
-        return not part.way and one.share > _WHOLE and all_low
+        return 2 * sum(bool(paths.good_with[role]) for role in slow) > len(slow)
+    if at.low_within:
+        return not part.way and one.share > _WHOLE and at.all_low
     within = [path for path in paths.results if paths.is_within(path, part.name)]
     met = {(end, end == path[0]) for path in within for end in path}
     fine = {(end, end == path[0]) for path in within if paths.is_good(path) for end in path}

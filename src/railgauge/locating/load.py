@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from railgauge.locating.evidence import Evidence
+from railgauge.locating.parts import Path, Paths
 from railgauge.locating.results import End
 
 #: The chance that a fault which comes and goes was away each time that all else was quiet, below
@@ -30,27 +30,22 @@ def quiet_needed(low: int) -> int:
     return next(count for count in itertools.count(1) if away(low, low, count) < BY_CHANCE)
 
 
-def missed_when_quiet(evidence: Evidence, ends: Sequence[End], lows: Iterable[int]) -> float | None:
+def missed_when_quiet(paths: Paths, ends: Sequence[End], lows: Iterable[Path]) -> float | None:
     """The chance that a fault which comes and goes was away each time that all else was quiet, of
     the end where it is likeliest; None where an end was not measured so, or was not good then.
     """
-    low_count: Counter[End] = Counter()
-    for number in lows:
-        low_count.update(end for end in evidence.results[number].ends if end in ends)
+    evidence = paths.evidence
+    low, loaded, quiet = Counter[End](), Counter[End](), Counter[End]()
     if not evidence.any_quiet:
         return None
-    loaded: Counter[End] = Counter()
-    quiet: Counter[End] = Counter()
+    for path in lows:
+        for end in set(path).intersection(ends):
+            low[end] += len(paths.low_results[path])
     for number, result in enumerate(evidence.results):
-        for end in result.ends:
-            if end not in low_count:
-                continue
-            if not result.quiet:
-                loaded[end] += 1
-            elif not evidence.good[number]:
+        for end in low.keys() & set(result.ends):
+            if result.quiet and not evidence.good[number]:
                 return None
-            else:
-                quiet[end] += 1
-    if not low_count or any(not quiet[end] for end in low_count):
+            (quiet if result.quiet else loaded)[end] += 1
+    if not low or any(not quiet[end] for end in low):
         return None
-    return max(away(low, loaded[end], quiet[end]) for end, low in low_count.items())
+    return max(away(count, loaded[end], quiet[end]) for end, count in low.items())

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeVar
 
+from railgauge.common.spread import NORMAL
+
 #: Among fewer values none can be told from the others.
 LEAST_PEERS = 4
 
@@ -18,10 +20,6 @@ LEAST_LOSS = 0.03
 #: A result is low from so many spreads below its peers on, and good nearer than so many.
 LOW = 4.0
 GOOD = 2.5
-
-#: The standard deviation of normal values over the median of their distances from the median (F. R.
-#: Hampel, J. Am. Stat. Assoc. 69, 1974).
-NORMAL = 1.4826
 
 #: The spread that is assumed at first, and the number of values that it weighs: few values may have
 #: a spread near zero by chance (G. Smyth, Linear Models and Empirical Bayes Methods, 2004, 3.2).

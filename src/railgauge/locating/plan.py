@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from railgauge.locating import load
@@ -66,7 +66,7 @@ def added_round(
     unsure = [each for each in known if is_open(each[2])]
     if unsure:
         place, evidence, located = max(unsure, key=lambda each: len(each[2].suspects))
-        crossed = sum(evidence.crosses(result) is True for result in evidence.results)
+        crossed = sum(evidence.group(result.ends) == "between" for result in evidence.results)
         across = 2 * crossed > len(evidence.results)
         pairs = next_round(evidence, located, ends, number, across, MOST_OTHERS)
         return Added(place, pairs) if pairs else None
@@ -88,34 +88,32 @@ def quiet_pair(evidence: Evidence, located: Located, ends: Sequence[End], left: 
     None where no node is at fault, or where less than the needed rounds are `left`: a few good
     results show nothing.
     """
-    there = set(ends)
-    quiet = [number for number, result in enumerate(evidence.results) if result.quiet]
-    guilty = {end for s in located.suspects if s.kind in ("node", "rail") for end in s.ends}
-    for suspect in located.suspects:
-        if not _is_settled(suspect) or suspect.kind not in ("node", "rail"):
-            continue
+    results, there = evidence.results, set(ends)
+    quiet = [number for number, result in enumerate(results) if result.quiet]
+    nodes = [suspect for suspect in located.suspects if suspect.kind in ("node", "rail")]
+    guilty = {end for suspect in nodes for end in suspect.ends}
+    for suspect in filter(_is_settled, nodes):
         own = set(suspect.ends)
-        lows = [r for n in evidence.lows if not own.isdisjoint((r := evidence.results[n]).ends)]
-        leaf = {evidence.crosses(result) for result in lows[:1]}
-        pairs = [
-            r.ends
-            for r in lows
-            if not r.quiet and there.issuperset(r.ends) and evidence.crosses(r) in leaf
-            if guilty.isdisjoint(set(r.ends) - own)
+        lows = [n for n in evidence.lows if not own.isdisjoint(results[n].ends)]
+        group = {evidence.group(results[n].ends) for n in lows[:1]}
+        loaded = [
+            n
+            for n, result in enumerate(results)
+            if not result.quiet and there.issuperset(result.ends)
+            if evidence.group(result.ends) in group
         ]
-        clean = [
-            r.ends
-            for n, r in enumerate(evidence.results)
-            if evidence.good[n] and not r.quiet and there.issuperset(r.ends)
-            if guilty.isdisjoint(r.ends) and evidence.crosses(r) in leaf
-        ]
-        done = [n for n in quiet if not own.isdisjoint(evidence.results[n].ends)]
-        others = [n for n in quiet if guilty.isdisjoint(evidence.results[n].ends)]
+        known = set(loaded)
+        pairs = [results[n].ends for n in lows if n in known]
+        pairs = [pair for pair in pairs if guilty.isdisjoint(set(pair) - own)]
+        clean = [n for n in loaded if evidence.good[n] and guilty.isdisjoint(results[n].ends)]
+        done = [n for n in quiet if not own.isdisjoint(results[n].ends)]
+        others = [n for n in quiet if guilty.isdisjoint(results[n].ends)]
         if not pairs or not clean or not all(evidence.good[n] for n in (*done, *others)):
             continue
         needed = load.quiet_needed(len(lows)) - len(done)
         if needed > 0 and needed + (not others) <= left:
-            return clean[0] if done and not others else pairs[len(done) % len(pairs)]
+            first = results[clean[0]].ends
+            return first if done and not others else pairs[len(done) % len(pairs)]
     return None
 
 
@@ -150,7 +148,9 @@ class _Plan:
             for end in suspect.ends
             if suspect.kind in ("node", "rail", "pair")
         }
-        low = {end for n in evidence.lows for end in evidence.results[n].ends}
+        #: the pairs with a low result, the newest first
+        self.lows = list(dict.fromkeys(evidence.results[n].ends for n in reversed(evidence.lows)))
+        low = {end for pair in self.lows for end in pair}
         #: pair of ends -> how often it was measured; end -> how often more it sent than received
         self.met: Counter[Pair] = Counter()
         self.balance: Counter[End] = Counter()
@@ -158,25 +158,15 @@ class _Plan:
             self.met[result.ends] += 1
             self.balance[result.sender] += 1
             self.balance[result.receiver] -= 1
-        by_rail: dict[str | None, list[End]] = {}
-        for end in ends:
-            by_rail.setdefault(end.rail, []).append(end)
-        #: rail -> ends that are good and were never low, then those that are good
-        self.witnesses = (
-            {
-                rail: [
-                    *self._turned([e for e in of if e in evidence.good_ends and e not in low]),
-                    *[e for e in of if e in evidence.good_ends and e in low and e not in suspected],
-                ]
-                for rail, of in by_rail.items()
-            }
-            if located.suspects
-            else {}
-        )
-
-    def _turned(self, ends: list[End]) -> list[End]:
-        turn = self.number * 7 % max(len(ends), 1)
-        return ends[turn:] + ends[:turn]
+        #: rail -> ends that are good and were never low, other ones each round, then those that are
+        #: good
+        self.witnesses: dict[str | None, list[End]] = {}
+        for rail in {end.rail for end in ends} if located.suspects else ():
+            good = [end for end in ends if end.rail == rail and end in evidence.good_ends]
+            never = [end for end in good if end not in low]
+            turn = number * 7 % max(len(never), 1)
+            others = [end for end in good if end in low and end not in suspected]
+            self.witnesses[rail] = [*never[turn:], *never[:turn], *others]
 
     def for_suspects(self) -> None:
         for suspect in self.located.suspects:
@@ -190,55 +180,43 @@ class _Plan:
     # ---- suspects ----
 
     def _for(self, suspect: Suspect) -> None:
-        if suspect.kind == "uplink" or suspect.kind == "leaf":
+        if suspect.kind in ("uplink", "leaf"):
             self._more_of_leaf(suspect)
             return
-        if suspect.kind == "pair" and any(m.need == "pair" for m in suspect.confirm):
-            for pair in self._low_pairs(suspect):
-                if pair[0] in self.free and pair[1] in self.free and self._is_apart(pair):
+        is_pair, own = suspect.kind == "pair", set(suspect.ends)
+        #: the low results of its ends, the newest first
+        lows = [
+            pair
+            for pair in self.lows
+            if (own.issuperset(pair) if is_pair else not own.isdisjoint(pair))
+        ]
+        if is_pair and any(measure.need == "pair" for measure in suspect.confirm):
+            for pair in lows:
+                if self.free.keys() >= set(pair) and self._is_apart(pair):
                     self._measure(*pair)
             return
-        lows = list(self._low_pairs(suspect))
-        needy = {m.a for m in suspect.confirm}
+        needy = {measure.a for measure in suspect.confirm}
         for end in suspect.ends:
-            if suspect.kind == "pair" and needy.isdisjoint((end.name, end.node)):
-                continue
-            self._partner(suspect, end, lows)
+            if not is_pair or not needy.isdisjoint((end.name, end.node)):
+                self._partner(suspect, end, [pair for pair in lows if end in pair])
 
     def _is_apart(self, pair: Pair) -> bool:
         """Whether a suspect pair may be measured again with those that are chosen already. Flows
         between two leaves that were low in the same rounds may have shared one link there, and
-        would share it again.
+        would share it again; not those of a pair that was low once while no other there was.
         """
-        between = self._leaves(pair)
-        if None in between or self._low_alone(pair):
+        results, between = self.evidence.results, self._leaves(pair)
+        if None in between or all(self._leaves(other) != between for other in self.pairs):
             return True
-        return all(self._leaves(other) != between for other in self.pairs)
+        low = [n for n in self.evidence.lows if self._leaves(results[n].ends) == between]
+        together = Counter(results[n].round for n in low)
+        return any(results[n].ends == pair and together[results[n].round] == 1 for n in low)
 
     def _leaves(self, pair: Pair) -> tuple[str | None, str | None]:
         return self.leaf_of.get(pair[0]), self.leaf_of.get(pair[1])
 
-    def _low_alone(self, pair: Pair) -> bool:
-        """Whether it was low once while no other pair between its two leaves was."""
-        results = self.evidence.results
-        low = {n for n in self.evidence.lows if self._leaves(results[n].ends) == self._leaves(pair)}
-        together = Counter(results[n].round for n in low)
-        return any(results[n].ends == pair and together[results[n].round] == 1 for n in low)
-
-    def _low_pairs(self, suspect: Suspect) -> Iterator[Pair]:
-        """The low results of a suspect's ends, the newest first."""
-        own = set(suspect.ends)
-        seen = set()
-        for number in reversed(self.evidence.lows):
-            ends = self.evidence.results[number].ends
-            both = suspect.kind == "pair"
-            if ends not in seen and (own.issuperset(ends) if both else not own.isdisjoint(ends)):
-                seen.add(ends)
-                yield ends
-
-    def _partner(self, suspect: Suspect, end: End, lows: Sequence[Pair]) -> None:
+    def _partner(self, suspect: Suspect, end: End, own: Sequence[Pair]) -> None:
         """Give an end the partner that tells most: in the part in which it was low."""
-        own = [pair for pair in lows if end in pair]
         if end not in self.free or not own:
             return
         sends = self._sends(suspect, end, own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from railgauge.names import natural
+from railgauge.common.names import natural
 
 
 class End(NamedTuple):

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
+from railgauge.common.names import natural
 from railgauge.locating.results import End, Missing
-from railgauge.names import natural
 
 #: How likely a fault that is there a fifth of the time shows in one run.
 SHARE_OF_TIME = 0.2
@@ -21,6 +21,9 @@ Need = Literal["partner", "home", "pair", "paths", "quiet", ""]
 
 SuspectKind = Literal["node", "rail", "pair", "leaf", "uplink", "load"]
 
+#: What a result says: it is low, it clears the partner, or an error counter grew.
+Says = Literal["convicts", "clears", "counter"]
+
 
 @dataclasses.dataclass(frozen=True)
 class Witness:
@@ -33,7 +36,7 @@ class Witness:
     round: int | None
     value: float | None
     expected: float | None
-    says: Literal["convicts", "clears", "counter"]
+    says: Says
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from railgauge.locating import chance
@@ -44,25 +44,28 @@ def weigh(paths: Paths, part: Part) -> Found | None:
     low = [witness for witness in witnesses if witness.level]
     if len(low) < 2:
         return None
-    best, at = 0.0, 1
-    for level in sorted({witness.level for witness in low}):
-        gained = chance.gain(of_groups(paths, part, witnesses, level))
-        if gained > best:
-            best, at = gained, level
-    lows = tuple(
-        path
-        for _, ways in paths.paths_on(part)
-        for of in ways
-        for path in of
-        if path in paths.open or (part.of_node and path in paths.behind)
-    )
-    best -= math.log(how_many(paths, part))
+    levels = sorted({witness.level for witness in low})
+    gains = [chance.gain(_groups(paths, part, witnesses, level)) for level in levels]
+    best = max(0.0, *gains)
+    level = levels[gains.index(best)] if best > 0 else 1
+    best -= math.log(_how_many(paths, part))
     if part.of_node and 2 * len(low) <= len(witnesses):
         best -= _MOSTLY_GOOD
-    return Found(part, tuple(witnesses), lows, best, at)
+    return Found(part, tuple(witnesses), tuple(_lows(paths, part)), best, level)
 
 
-def of_groups(
+def _lows(paths: Paths, part: Part) -> Iterator[Path]:
+    """The low paths that a part explains: a node or rail also those that the fabric does."""
+    if not part.of_node:
+        yield from (path for path in paths.on(part) if path in paths.open)
+        return
+    for _, ways in paths.with_partners(part):
+        for path in (path for of in ways for path in of):
+            if path in paths.open or path in paths.behind:
+                yield path
+
+
+def _groups(
     paths: Paths, part: Part, witnesses: Iterable[Witness], level: int, strict: bool = False
 ) -> list[tuple[Count, Count]]:
     """What the others of each group are, and what the witnesses are, at a level (Paths.others)."""
@@ -74,22 +77,48 @@ def of_groups(
     return [(others[group], count) for group, count in own.items()]
 
 
-def how_many(paths: Paths, part: Part) -> float:
+def by_chance(
+    paths: Paths,
+    part: Part,
+    witnesses: Collection[Witness],
+    levels: Collection[int],
+    beside: Iterable[Path] | None = None,
+) -> float:
+    """The chance that any healthy part of the kind is low so often: at the level of loss that says
+    most, times the number of levels that were tried. To accuse a node (`beside`: low paths of
+    others that may share its cause) what others are is counted strictly.
+    """
+    chances = [1.0] * (not levels)
+    for level in levels:
+        groups = _groups(paths, part, witnesses, level, beside is not None)
+        low = sum(own.low for _, own in groups)
+        as_many = chance.of_as_many(low, [(others, own.all) for others, own in groups])
+        gathered = paths.around_others(part, level, beside) if beside is not None else Count(0, 0)
+        if gathered.low:
+            as_many = max(as_many, chance.of_as_many(low, [(gathered, len(witnesses))]))
+        chances.append(as_many)
+    return min(chances) * max(len(levels), 1) * _how_many(paths, part)
+
+
+def of_others(paths: Paths, part: Part, witnesses: Iterable[Witness]) -> Count:
+    """What other pairs are, counted strictly, of all groups of a part's witnesses."""
+    groups = [others for others, _ in _groups(paths, part, witnesses, 1, strict=True)]
+    return Count(sum(count.low for count in groups), sum(count.all for count in groups))
+
+
+def _how_many(paths: Paths, part: Part) -> float:
     """How many parts of a kind there are. A fault one way is twice as many, and rarer."""
     evidence = paths.evidence
     ways = (1.5 if not part.way else 3.0) if evidence.directed else 1.0
-    ends, leaves, rails = paths.ends, paths.leaves, paths.rails
-    if part.kind == "node":
-        return ways * len(evidence.ends)
-    if part.kind in ("rail", "inbound"):
-        return ways * ends
-    if part.kind == "outbound":
-        return float(leaves * ends)
-    if part.kind == "plane":
-        return float(rails)
-    if part.kind == "spine":
-        return float(len({name.partition(":")[2] for name in evidence.uplink_events}))
-    if part.kind == "link":
-        assert evidence.routes is not None
-        return 2.0 * leaves * evidence.routes.spines
-    return 4.0 * leaves * (rails if part.rail is not None else 1)
+    spines = {name.partition(":")[2] for name in evidence.uplink_events}
+    routes = evidence.routes.spines if evidence.routes else 0
+    leaves = 4.0 * paths.leaves * (paths.rails if part.rail is not None else 1)
+    return {
+        "node": ways * len(evidence.ends),
+        "rail": ways * paths.ends,
+        "inbound": ways * paths.ends,
+        "outbound": float(paths.leaves * paths.ends),
+        "plane": float(paths.rails),
+        "spine": float(len(spines)),
+        "link": 2.0 * paths.leaves * routes,
+    }.get(part.kind, leaves)

@@ -17,8 +17,8 @@ class Call:
     """The line that a job writes for every tool call: the proof that the call ended, and how.
 
     `exit_code` is None when the runner had to kill the tool, or could not start it; `note` then
-    says why. `path` is the file that ran, `package` what put it there (railgauge.node.provenance);
-    both are empty where nothing ran.
+    says why. `path` is the file that ran, `package` what put it there
+    (railgauge.node.system.tool_package); both are empty where nothing ran.
     """
 
     tool: str

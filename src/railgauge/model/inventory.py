@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from railgauge import hostlist, paths
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.node.inventory import SCHEMA
 from railgauge.node.inventory.compare import Change, changes
 from railgauge.node.inventory.kinds import LASTING, kind

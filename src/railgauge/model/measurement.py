@@ -69,6 +69,11 @@ METRICS: Mapping[str, Metric] = {
     "startup": Metric("s", "less", "of a parallel program, until its slowest rank has ended"),
     "busbw": Metric("GB/s", "more", "as nccl-tests defines it: of one link, one way", alike=True),
     "busbw_in_place": Metric("GB/s", "more", "the same, with results in the buffer of the data"),
+    "copy_bandwidth": Metric(
+        *("GB/s", "more", "of copies between GPUs and hosts, the mean of nvbandwidth's matrix"),
+        alike=True,
+    ),
+    "copy_bandwidth_min": Metric("GB/s", "more", "the slowest of them"),
     "time": Metric("us", "less", "of one collective operation, out of place"),
     "time_in_place": Metric("us", "less", "of one collective operation, in place"),
 }

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from railgauge.atomic import write_json, write_text
+from railgauge.common.atomic import write_json, write_text
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit

@@ -19,7 +19,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 from typing_extensions import LiteralString
 
 from railgauge import paths
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model.leaves import Within
 from railgauge.model.measurement import METRICS, Load, Measurement
 from railgauge.yamlfile import Strict, load_model

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from railgauge.node.counters import jain
+from railgauge.common.spread import jain
 
 Bytes = Annotated[int, pydantic.Field(ge=0, strict=True)]
 

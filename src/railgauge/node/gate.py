@@ -36,10 +36,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.calls import node_name, write_whole
 from railgauge.node.inventory import compare, take
 from railgauge.node.inventory.compare import Change
 from railgauge.node.inventory.kinds import LASTING, kind
+from railgauge.node.system.tool_call import node_name, write_whole
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
@@ -248,7 +248,7 @@ class NotHeld(HoldOutcome):
 
 
 @contextlib.contextmanager
-def _alone(store: Path) -> Iterator[tuple[float, bool]]:
+def _exclusive_lock(store: Path) -> Iterator[tuple[float, bool]]:
     """One pass at a time counts and drains, on whichever node; the time by the store's clock, and
     whether it had to wait for another.
     """
@@ -315,7 +315,7 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[HoldOutco
     if differing:
         # Slurm is asked only here: where nothing changed it need not even be up.
         reasons = {node: f"{CHANGED}: {_listed(changed)}" for node, changed in differing.items()}
-        held = keep_out(store, stored.rules, reasons, act)
+        held = drain_within_cap(store, stored.rules, reasons, act)
         outcomes += [dataclasses.replace(one, changes=differing[one.node]) for one in held]
     if act:
         _note_not_held(store, stored.not_held, outcomes)
@@ -357,7 +357,7 @@ def _listed(changed: Sequence[Change]) -> str:
     return "; ".join(change.brief for change in changed)
 
 
-def keep_out(
+def drain_within_cap(
     store: Path, rules: Rules, reasons: Mapping[str, str], act: bool, run: str = ""
 ) -> list[HoldOutcome]:
     """Drain these nodes, each with its reason, as far as the cap lets.
@@ -367,17 +367,22 @@ def keep_out(
     """
     # Outside of the lock: after an outage a whole cluster's nodes come to it at once.
     states = slurm_nodes.show()
-    outcomes = {name: _left_alone(name, states.get(name), run) for name in reasons}
+    outcomes = {name: _reason_not_to_drain(name, states.get(name), run) for name in reasons}
     wanted = [name for name, outcome in outcomes.items() if outcome is None]
     if wanted:
-        with _alone(store) if act else contextlib.nullcontext((time.time(), False)) as (now, late):
+        with (
+            _exclusive_lock(store) if act else contextlib.nullcontext((time.time(), False)) as (
+                now,
+                late,
+            )
+        ):
             left = {name: states[name] for name in wanted}
             for outcome in _keep_out(store, rules, reasons, left, act, now, run if late else None):
                 outcomes[outcome.node] = outcome
     return [outcome for outcome in outcomes.values() if outcome is not None]
 
 
-def _left_alone(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | None:
+def _reason_not_to_drain(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | None:
     """What there is to say of a node that is not to be drained; None of one that is."""
     if state is None:
         return HoldOutcome(name, "alarm", why=slurm_nodes.UNKNOWN)
@@ -385,7 +390,9 @@ def _left_alone(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | N
         return HoldOutcome(name, "was held" if state.ours else "alarm", why=state.reason)
     if state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
         # A gate run has it, or its administrators.
-        return HoldOutcome(name, "alarm", why=f"{state.outside} ({state.state}), left alone")
+        return HoldOutcome(
+            name, "alarm", why=f"{state.unavailable_reason} ({state.state}), left alone"
+        )
     return None
 
 
@@ -419,7 +426,10 @@ def _keep_out(
         if full:
             yield NotHeld(name, "alarm", why=f"not held: {full}")
             continue
-        if again is not None and (outcome := _left_alone(name, _look_at(name), again)) is not None:
+        if (
+            again is not None
+            and (outcome := _reason_not_to_drain(name, _look_at(name), again)) is not None
+        ):
             yield outcome
             continue
         holds.append({"node": name, "at": now, "why": reasons[name]})
@@ -427,9 +437,9 @@ def _keep_out(
             _write_holds(store, holds)
             slurm_nodes.drain([name], reasons[name])
             remove_note(store, name)
-        if state.taken_down and not state.returns_by_itself:
+        if state.downed_by_admin and not state.resumes_after_reboot:
             # It may come back by itself, and then stays out, for whoever took it down.
-            yield HoldOutcome(name, "alarm", why=f"{state.outside}, who resumes it")
+            yield HoldOutcome(name, "alarm", why=f"{state.unavailable_reason}, who resumes it")
         else:
             yield HoldOutcome(
                 name, "held" if act else "changed", why="" if act else "would be held"

@@ -17,10 +17,10 @@ from railgauge import hostlist, systems
 from railgauge.acceptance import accept, request, session
 from railgauge.campaign import variables
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign
-from railgauge.checks.topology import leaves_of
+from railgauge.checks.framework.topology import leaves_of
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.gate import coverage, enforcement, partners
 from railgauge.gate import journal as gate_journal
 from railgauge.gate.coverage import NodeSummary
@@ -40,8 +40,8 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.node_status import standings
+from railgauge.verdict.decision.node_status import standings
+from railgauge.verdict.decision.verdict import Verdict
 
 #: How long a session that is to end may go on, to read what its job measured. Nobody waits for it.
 _READ_S = 12.0
@@ -127,8 +127,8 @@ def _why_left_alone(state: SlurmNode | None, due_in_s: float) -> str:
     """Why a node is not tested now; "" where it may be."""
     if state is None:
         return "Slurm does not know it"
-    if state.outside:
-        return state.outside
+    if state.unavailable_reason:
+        return state.unavailable_reason
     if state.busy:
         return "has jobs"
     if state.asleep:
@@ -266,7 +266,7 @@ def run(
     command: list[str],
     say: Say,
 ) -> Patrol:
-    """Test the planned nodes, and treat those that checks accuse as `teeth` says.
+    """Test the planned nodes, and treat those that checks accuse as `enforcement` says.
 
     A patrol ends early when its budget is used up, a job of it is preempted, or a signal comes.
     What was measured until then is kept and judged; after a signal it is kept only.

@@ -15,8 +15,8 @@ from rich.table import Table
 from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.decision.verdict import Verdict
 
 #: The first words of what is measured over uplinks.
 _TRAFFIC = ("uplinks", "alltoall")

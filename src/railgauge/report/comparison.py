@@ -11,9 +11,9 @@ from rich.markup import escape
 
 from railgauge import hostlist
 from railgauge.report.numbers import new_table, number
-from railgauge.verdict.before_after import Class, Comparison
-from railgauge.verdict.drift import Drift
-from railgauge.verdict.link_changes import Word
+from railgauge.verdict.comparison.before_after import Class, Comparison
+from railgauge.verdict.comparison.inventory_drift import Drift
+from railgauge.verdict.comparison.link_changes import Word
 
 #: How many places are listed; the others are counted, and in the JSON.
 _LISTED = 20

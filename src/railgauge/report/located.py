@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from railgauge import hostlist
 from railgauge.locating import Located, Suspect, not_excluded
 from railgauge.locating.suspects import SHARE_OF_TIME, Fewest, Witness
 from railgauge.report.visible import clean
+
+if TYPE_CHECKING:
+    from railgauge.verdict.decision.verdict import Verdict
 
 #: How many of the missing results, and of pairs, are listed; the others are counted.
 _NAMED = 8
@@ -72,6 +76,18 @@ def name(suspect: Suspect) -> str:
     if suspect.kind == "node" or suspect.name.startswith("rail "):
         return suspect.name
     return f"{suspect.kind} {suspect.name}"
+
+
+def sentence(verdict: Verdict) -> str:
+    """The verdict's reason, and the part that is at fault or suspected."""
+    if not verdict.suspects:
+        return f"{verdict.reason}."
+    # The most certain come first.
+    certainty = state(verdict.suspects[0])
+    first = [name(s) for s in verdict.suspects if state(s) == certainty]
+    names = ", ".join(first[:5]) + (f" and {len(first) - 5} more" if len(first) > 5 else "")
+    verb = certainty if len(first) == 1 else certainty.replace("is", "are", 1)
+    return f"{verdict.reason}; {names} {verb}."
 
 
 def state(suspect: Suspect) -> str:

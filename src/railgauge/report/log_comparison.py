@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from railgauge.model.sizes import format_size
 from railgauge.report.visible import clean
-from railgauge.verdict.link_changes import Word
+from railgauge.verdict.comparison.link_changes import Word
 from railgauge.verdict.logs.before_after import Comparison, Pair, Row
 
 _SHOWN: dict[Word, str] = {

@@ -17,9 +17,9 @@ from railgauge.model.references import Bounded
 from railgauge.model.sizes import format_size
 from railgauge.report import transfers
 from railgauge.tools import nccl_tests
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case
-from railgauge.verdict.outliers import condition
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.outliers import condition
+from railgauge.verdict.decision.verdict import Verdict
 
 _STYLES = {
     "ok": "green",
@@ -228,6 +228,53 @@ def by_condition(verdict: Verdict) -> Table:
             _styled(line.status),
         )
     return table
+
+
+def by_check(verdict: Verdict, width: int) -> list[Text]:
+    """A line a check: how many places it has, a number, and the status of all.
+
+    The number is that of the first condition that is bad, else of the first one. It is left out
+    where the line would be wider than `width`, the place of it first.
+    """
+    partitions = {case.partition for case in verdict.cases}
+    checks: dict[str, list[Number]] = {}
+    for one in collect(verdict):
+        if not one.case.like:
+            several = len(partitions) > 1
+            name = f"{one.case.check} {one.case.partition}" if several else one.case.check
+            checks.setdefault(name, []).append(one)
+    rows = [
+        ("check", "places", "worst", "at", Text("verdict")),
+        *(_of_check(name, numbers) for name, numbers in checks.items()),
+    ]
+    shown = next((columns for columns in (4, 3, 2) if _width(rows, columns) <= width), 2)
+    widths = [max(len(row[n]) for row in rows) for n in range(shown)]
+    lines = []
+    for row in rows:
+        cells = [str(row[n]).ljust(widths[n]) for n in range(shown)]
+        cells[1] = str(row[1]).rjust(widths[1])
+        lines.append(Text("  ".join(cells) + "  ").append_text(row[-1]))
+    lines[0].stylize("bold")
+    return lines
+
+
+def _of_check(name: str, numbers: Sequence[Number]) -> tuple[str, str, str, str, Text]:
+    lines = conditions(numbers)
+    shown = next((line for line in lines if line.worst.is_bad), lines[0])
+    measurement = shown.worst.row.measurement
+    return (
+        name,
+        str(len({(one.case.unique_name, one.case.place, at(one)) for one in numbers})),
+        f"{metric(measurement)} {quantity(measurement)}",
+        worst_at(shown.worst).replace("\n", ""),
+        _styled(_together(numbers)),
+    )
+
+
+def _width(rows: Sequence[tuple[str, str, str, str, Text]], columns: int) -> int:
+    """Of the first columns and the last one, with two blanks between them."""
+    widths = [max(len(row[n]) for row in rows) for n in (*range(columns), -1)]
+    return sum(widths) + 2 * columns
 
 
 def goodness(one: Number) -> tuple[bool, float]:

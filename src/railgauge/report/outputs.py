@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import raw, sweep
-from railgauge.verdict.compare import Case
+from railgauge.node.orchestration import sweep_file
+from railgauge.node.transport import results_file
+from railgauge.verdict.campaign.cases import Case
 
 #: How many ranks of a place are shown, and how many lines of a file that one left.
 _SIDES, _LINES = 16, 40
@@ -21,7 +22,7 @@ class Outputs:
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._numbers: dict[str, list[int]] = {}
-        self._left = raw.Raw()
+        self._left = results_file.Raw()
 
     def of(self, case: Case) -> list[tuple[str, str]]:
         """(role and kind, text) of each call's outputs; for a sweep from its raw.jsonl.gz.
@@ -30,7 +31,7 @@ class Outputs:
         """
         if case.folder is None or not case.recorded:
             return []
-        if not (case.folder / raw.FILE).exists():
+        if not (case.folder / results_file.FILE).exists():
             return _files(case.folder, [call.role for call in case.calls])
         if self._folder != case.folder:
             self._read(case.folder)
@@ -48,14 +49,16 @@ class Outputs:
                 outputs += [(f"{whose}, standard error", side.err)]
                 outputs += [(f"{whose}, {name}", _end(text)) for name, text in side.files.items()]
             if len(sides) > _SIDES:
-                outputs.append((f"{len(sides) - _SIDES} more", f"in {case.folder / raw.FILE}"))
+                outputs.append(
+                    (f"{len(sides) - _SIDES} more", f"in {case.folder / results_file.FILE}")
+                )
         return outputs
 
     def _read(self, folder: Path) -> None:
         self._folder = None
-        self._left = raw.read(folder / raw.FILE)
+        self._left = results_file.read(folder / results_file.FILE)
         self._numbers = {}
-        for number, name in enumerate(sweep.names(folder / sweep.FILE)):
+        for number, name in enumerate(sweep_file.names(folder / sweep_file.FILE)):
             self._numbers.setdefault(name, []).append(number)
         for number, added in self._left.again.items():
             self._numbers.setdefault(added.name, []).append(number)
@@ -71,7 +74,7 @@ def _of_launch(launch: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _is_good(side: raw.Side) -> bool:
+def _is_good(side: results_file.Side) -> bool:
     return bool(side.line.get("call", {}).get("exit_code") == 0)
 
 

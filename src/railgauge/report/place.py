@@ -10,8 +10,8 @@ from typing import Any
 from railgauge.model.call import Call
 from railgauge.model.record import Row
 from railgauge.report import numbers
-from railgauge.verdict.answer import row_as_dict
-from railgauge.verdict.compare import Case
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.decision.verdict import row_as_dict
 
 #: Width of lines of facts.
 _WIDTH = 118

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from railgauge.model import published
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.nic import Nic
 from railgauge.report.visible import clean
-from railgauge.textfiles import Unread
-from railgauge.tools import Completeness, Reading
+from railgauge.textfiles import Large, Text, Unread, read_all
+from railgauge.tools import Completeness, Reading, recognize
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Readings:
     """All that was read, and what was not."""
 
     nic: Nic | None = None
+    #: of published numbers, where only those of one system are wanted
+    system: str | None = None
     files: int = 0
     runs: list[Run] = dataclasses.field(default_factory=list)
     unread: list[Unread] = dataclasses.field(default_factory=list)
@@ -49,10 +52,23 @@ class Readings:
     def limit(self, run: Run, measurement: Measurement) -> Limit | None:
         return self.nic.limit(measurement, run.reading.seen) if self.nic else None
 
+    def near(self, run: Run, measurement: Measurement) -> tuple[published.Near, ...]:
+        """The published numbers for its condition; none for what no hardware has measured."""
+        if run.reading.simulated or not run.reading.ok:
+            return ()
+        return published.near(measurement, run.reading.seen, self.system, self.nic)
+
     def lines(self) -> Iterator[str]:
         for run in self.runs:
+            printed = set()
             for measurement in run.reading.measurements:
                 yield "  ".join(filter(None, self._columns(run, measurement)))
+                # Several rows of one condition have the same numbers.
+                if near := self.near(run, measurement):
+                    text = _published(measurement, near)
+                    if text not in printed:
+                        printed.add(text)
+                        yield f"    {text}"
         for run in self.runs:
             for note in run.reading.notes:
                 yield f"note: {clean(run.place)}  {run.name}: {clean(note)}"
@@ -97,13 +113,87 @@ class Readings:
 
     def _run(self, run: Run) -> dict[str, Any]:
         fields = run.reading.as_dict()
-        limits = [self.limit(run, measurement) for measurement in run.reading.measurements]
         fields["measurements"] = [
-            {**measurement, "limit": dataclasses.asdict(limit) if limit else None}
-            for measurement, limit in zip(fields["measurements"], limits, strict=True)
+            {
+                **document,
+                "limit": dataclasses.asdict(limit) if (limit := self.limit(run, number)) else None,
+                "published": [
+                    {**near.number.as_dict(), "differs": list(near.differs)}
+                    for near in self.near(run, number)
+                ],
+            }
+            for document, number in zip(
+                fields["measurements"], run.reading.measurements, strict=True
+            )
         ]
         place = {"file": run.file, "line": run.line, "tag": run.tag, "tool": run.tool}
         return {**place, **fields}
+
+
+def read_paths(
+    paths: Sequence[str],
+    nic: Nic | None = None,
+    system: str | None = None,
+    with_text: Callable[[Text], None] | None = None,
+) -> Readings:
+    """All outputs in files, folders, archives and `-`; `with_text` gets each text that is read."""
+    readings = Readings(nic, system)
+    for found in read_all(paths):
+        readings.files += 1
+        source: Text | Unread | Run
+        if isinstance(found, Large):
+            source = _read_large(found, in_pieces=with_text is None)
+        else:
+            source = found
+        if isinstance(source, Unread):
+            readings.unread.append(source)
+            continue
+        if isinstance(source, Run):
+            readings.runs.append(source)
+            continue
+        if with_text is not None:
+            with_text(source)
+        sections = recognize.recognize(source.text)
+        if not sections:
+            why = "nothing in it" if not source.text.strip() else _UNKNOWN
+            readings.unread.append(Unread(source.name, why))
+        for section in sections:
+            if section.unread:
+                place = f"{source.name}:{section.line}"
+                readings.unread.append(Unread(place, section.unread))
+            else:
+                run = Run(source.name, section.line, section.tag, section.tool, section.read())
+                readings.runs.append(run)
+    return readings
+
+
+def _read_large(source: Large, in_pieces: bool) -> Run | Text | Unread:
+    """The run of a large file that a tool reads piece by piece, or else the whole text."""
+    try:
+        known = recognize.read_large(source.pieces) if in_pieces else None
+        return Run(source.name, 1, "", *known) if known else source.whole()
+    except OSError as error:
+        return Unread(source.name, error.strerror or str(error))
+
+
+_UNKNOWN = "no output of a tool that is known: railgauge read --help lists them"
+
+
+def _published(measurement: Measurement, near: Sequence[published.Near]) -> str:
+    """`published: 80 to 90 GB/s, 3 numbers; the nearest is 84.5 GB/s on ...; differs: ...`."""
+    nearest, unit = near[0], measurement.unit
+    values = [one.number.value for one in near]
+    text = f"{nearest.number.value:.6g} {unit} on {nearest.number.words}"
+    if len(near) > 1:
+        systems = len({one.number.of.system for one in near})
+        of = f" on {systems} systems" if systems > 1 else ""
+        text = (
+            f"{min(values):.6g} to {max(values):.6g} {unit}, {len(near)} numbers{of}; "
+            f"the nearest condition: {text}"
+        )
+    if nearest.differs:
+        text += f"; differs: {', '.join(nearest.differs)}"
+    return f"published: {clean(text)}"
 
 
 def _counted(count: int, what: str) -> str:

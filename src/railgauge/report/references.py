@@ -13,7 +13,7 @@ from railgauge.campaign.folder import Campaign
 from railgauge.model.references import Entry, Reference, References
 from railgauge.model.sizes import format_size
 from railgauge.report.numbers import bounds, new_table, number
-from railgauge.verdict import baselines, table
+from railgauge.verdict.comparison import measurement_table, promotion
 
 
 def render(
@@ -73,12 +73,12 @@ def _judged(
     stored: References, newer: Campaign | None
 ) -> Iterator[tuple[Entry, str, Reference, Sequence[str]]]:
     """Every number, and why it is stale; nothing of one that is not."""
-    frame = table.read(newer) if newer else None
+    frame = measurement_table.read(newer) if newer else None
     for entry in stored.entries:
         for metric, reference in entry.metrics.items():
             why: Sequence[str] = ()
             if newer is not None and frame is not None and reference.kind == "baseline":
-                why = baselines.stale(entry, metric, frame, newer.fingerprints)
+                why = promotion.stale(entry, metric, frame, newer.fingerprints)
             yield entry, metric, reference, why
 
 

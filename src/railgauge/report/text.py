@@ -1,4 +1,4 @@
-"""The verdict in a terminal: a table of measurements, then the findings."""
+"""The verdict in a terminal: the answer, a line a check, what fails in full, the answer again."""
 
 from __future__ import annotations
 
@@ -15,15 +15,25 @@ from rich.text import Text
 from railgauge import hostlist
 from railgauge.locating import Suspect
 from railgauge.model.references import Reference
-from railgauge.report import located, transfers
-from railgauge.report.numbers import bounds, by_condition, by_place, collect, new_table, number
-from railgauge.verdict import provenance
-from railgauge.verdict.answer import Finding, Verdict, places_of
-from railgauge.verdict.compare import Case
-from railgauge.verdict.ratios import RatioRow
+from railgauge.report import layout, located, transfers
+from railgauge.report.layout import console, print_table, say, say_step
+from railgauge.report.numbers import (
+    bounds,
+    by_check,
+    by_condition,
+    by_place,
+    collect,
+    new_table,
+    number,
+)
+from railgauge.verdict.campaign import tool_builds
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.finding import Finding, places_of
+from railgauge.verdict.campaign.ratios import RatioRow
+from railgauge.verdict.decision.verdict import Verdict
 
 if TYPE_CHECKING:
-    from railgauge.verdict.power import Condition
+    from railgauge.verdict.comparison.power import Condition
 
 _STYLES = {
     "accept": "bold green",
@@ -32,9 +42,7 @@ _STYLES = {
     "inconclusive": "bold yellow",
 }
 
-
-#: Columns that the table needs.
-_WIDTH = 138
+__all__ = ["console", "plain", "render", "say_if_simulated"]
 
 
 def _ratio_status(row: RatioRow) -> Text:
@@ -92,27 +100,23 @@ def _print_findings(console: Console, findings: Sequence[Finding], campaign: str
     """The findings of one place: where it is, each message, what to do, and what shows all of it
     in that campaign.
     """
-
-    def line(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-
     first = findings[0]
-    nodes = " ".join(dict.fromkeys(node for finding in findings for node in finding.nodes))
-    place = Text(f"  {first.weight}: ", style=_STYLES[first.weight])
-    place.append(
-        " ".join(filter(None, [first.check, first.partition, nodes])) or "the campaign",
-        style="bold",
-    )
-    console.print(place, soft_wrap=True)
+    named = list(dict.fromkeys(node for finding in findings for node in finding.nodes))
+    nodes = " ".join(named) if len(named) <= 2 else hostlist.fold(named)
+    place = " ".join(filter(None, [first.check, first.partition, nodes])) or "the campaign"
+    heading, *rest = layout.wrap(f"{first.weight}: {place}", console.width, "  ", "    ")
+    style = f"bold {_STYLES[first.weight]}"
+    console.print(Text(heading).append("".join(f"\n{line}" for line in rest)), style=style)
     for finding in findings:
-        line(f"    - {finding.message} [{finding.kind}]")
+        say(console, f"{finding.message} [{finding.kind}]", "    - ")
     for step in dict.fromkeys(f.next_step for f in findings if f.next_step):
-        line(f"    next: {step}")
+        say_step(console, "next", step, "    ")
     if first.place and first.evidence:
         where = shlex.quote(first.place)
-        line(f"    evidence: railgauge show {campaign} {where} --check {first.check}")
+        command = f"railgauge show {campaign} {where} --check {first.check}"
+        say_step(console, "evidence", command, "    ")
     elif first.evidence:
-        line(f"    evidence: {first.evidence}")
+        say(console, f"evidence: {first.evidence}", "    ", "      ")
 
 
 def _sessions(verdict: Verdict) -> list[str]:
@@ -123,7 +127,7 @@ def _sessions(verdict: Verdict) -> list[str]:
     started = ", ".join(str(context.get("started", "unknown")) for context in contexts)
     commits = list(dict.fromkeys(str(context.get("commit", "unknown")) for context in contexts))
     changed = f"; the checkout changed from {' to '.join(commits)}" if len(commits) > 1 else ""
-    return [f"  measured in {len(contexts)} sessions, begun at {started}{changed}"]
+    return [f"measured in {len(contexts)} sessions, begun at {started}{changed}"]
 
 
 def _print_tools(console: Console, verdict: Verdict) -> None:
@@ -132,67 +136,70 @@ def _print_tools(console: Console, verdict: Verdict) -> None:
     for build in verdict.tools:
         # Of Railgauge's own programs it is the interpreter's.
         if build.package and not build.program.startswith("python3"):
-            key = build.tool, provenance.describe(build)
+            key = build.tool, tool_builds.describe(build)
             lines.setdefault(key, set()).update(build.nodes)
     several = [tool for tool, _ in lines]
     for (tool, described), nodes in lines.items():
         where = f" on {hostlist.fold(nodes)}" if several.count(tool) > 1 else ""
-        console.print(f"  {tool} {described}{where}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{tool} {described}{where}", "  ", "    ")
     if lines:
         console.print()
 
 
-def console() -> Console:
-    """Standard output, wide enough that no column of the table is folded."""
-    return Console(width=max(Console().width, _WIDTH))
-
-
 def say_if_simulated(verdict: Verdict, console: Console) -> None:
     if verdict.simulated:
-        console.print(
+        for line in layout.wrap(
             f"SIMULATED: a rehearsal ({verdict.campaign.simulated}) with stand-ins for the "
-            "programs that are measured; this says nothing of any node\n",
-            style="bold yellow",
-            soft_wrap=True,
-        )
+            "programs that are measured. It is no result of any node.",
+            console.width,
+        ):
+            console.print(line, style="bold yellow", markup=False, soft_wrap=True)
+        console.print()
 
 
 def _print_numbers(console: Console, verdict: Verdict, all_places: bool) -> None:
     if not any(case.rows for case in verdict.cases):
         return
-    if not all_places:
-        console.print(by_condition(verdict))
-        console.print("worst: of the places; ±: how far from the median the farthest one is")
+    if all_places:
+        print_table(console, by_condition(verdict), 1, ("median", "of limit", "reference"))
+        say(console, "worst: of the places; ±: how far from the median the farthest one is")
+    else:
+        for line in by_check(verdict, console.width):
+            console.print(line, soft_wrap=True)
     places = by_place(verdict, all_places)
     if places is not None:
-        if not all_places:
-            console.print("\n[bold]places that fail or stand out[/]")
-        console.print(places)
+        heading = "all places" if all_places else "places that fail or stand out"
+        console.print(f"\n[bold]{heading}[/]")
+        print_table(console, places, 3, ("of limit",))
     if any(one.words == "failed otherwise" for one in collect(verdict)):
-        console.print("failed otherwise: within its bounds; the findings say what is wrong there")
+        say(console, "failed otherwise: within its bounds; the findings say what is wrong there")
     if verdict.by_published:
-        console.print("bounds marked (published): published, not your baseline")
+        say(console, "bounds marked (published): published, not your baseline")
     if verdict.by_floors:
-        console.print("bounds marked (floor): they prove function only, and are no baseline")
+        say(console, "bounds marked (floor): they prove function only, and are no baseline")
     console.print()
 
 
 def render(verdict: Verdict, console: Console, all_places: bool = False) -> None:
-    """Print the numbers, the findings, the suspects, and the verdict as the last line.
+    """Print the verdict and its reason, the numbers, the findings, the suspects, and the verdict
+    again as the last line.
 
-    The numbers are a line a condition, and one a place for those that fail or stand out; or one
-    for each of `all_places`.
+    The numbers are a line a check, and one a place for those that fail or stand out; or a line a
+    condition, and one for each of `all_places`. All fits the console's width, but names and
+    commands that are wider.
     """
     say_if_simulated(verdict, console)
+    _print_answer(console, verdict)
     _print_numbers(console, verdict, all_places)
+    everything = all_places or verdict.decision != "accept"
     for table in (
         _ratio_table(verdict.ratios) if verdict.ratios else None,
-        _context_table(verdict.cases),
+        _context_table(verdict.cases) if everything else None,
     ):
         if table is not None:
-            console.print(table)
+            print_table(console, table)
             console.print()
-    if not verdict.simulated:
+    if everything and not verdict.simulated:
         _print_tools(console, verdict)
     transfers.render(verdict, console)
     for group in places_of(verdict.findings):
@@ -200,35 +207,50 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
     for suspect in verdict.suspects:
         _print_suspect(console, suspect)
     for one in verdict.unnamed:
-        line = f"  {one.why}\n    next: {one.next_step(verdict.campaign.accept_command)}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if line := located.left_open(verdict.fewest_good):
-        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
-    for line in _sessions(verdict):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    for what, why in verdict.campaign.scope.absent.items():
-        console.print(f"  left out, declared absent: [bold]{escape(what)}[/]: {escape(why)}")
-    for notice in verdict.notices:
-        console.print(f"  note: {notice.message}", highlight=False, markup=False, soft_wrap=True)
-    power = _power_lines(verdict)
-    left_out = transfers.left_out(verdict)
-    for line in (*power, *left_out):
-        console.print(line, highlight=False, soft_wrap=True)
-    if (
-        verdict.findings
-        or verdict.campaign.scope.absent
-        or verdict.notices
-        or verdict.campaign.earlier
-        or left_out
-        or power
+        say(console, one.why, "  ")
+        say_step(console, "next", one.next_step(verdict.campaign.accept_command), "    ")
+    for line in (
+        *filter(None, [located.left_open(verdict.fewest_good)]),
+        *_sessions(verdict),
+        *(f"left out, declared absent: {n}: {why}" for n, why in _absent(verdict)),
+        *(f"note: {notice.message}" for notice in verdict.notices),
+        *(_power_lines(verdict) if everything else ()),
+        *(Text.from_markup(line).plain.strip() for line in transfers.left_out(verdict)),
     ):
-        console.print()
-    mark = "SIMULATED " if verdict.simulated else ""
-    console.print(
-        Text(mark + verdict.decision.upper(), style=_STYLES[verdict.decision]),
-        Text(f"{verdict.reason}  ({verdict.campaign.folder})"),
-        soft_wrap=True,
-    )
+        say(console, line, "  ", "    ")
+    if not all_places and any(case.rows for case in verdict.cases):
+        say_step(console, "all numbers", f"railgauge verdict --all {verdict.campaign.id}", "")
+    # A path with a blank in it stays whole.
+    files = f"files: {verdict.campaign.folder}"
+    console.print(files, highlight=False, markup=False, soft_wrap=True)
+    answer = _answer(verdict)
+    shown = layout.first_part(_reason(verdict), console.width - len(answer) - 1)
+    console.print(Text(answer, style=_STYLES[verdict.decision]), Text(shown), soft_wrap=True)
+
+
+def _answer(verdict: Verdict) -> str:
+    return ("SIMULATED " if verdict.simulated else "") + verdict.decision.upper()
+
+
+def _reason(verdict: Verdict) -> str:
+    """The sentence at the top of the page, without its full stop."""
+    return located.sentence(verdict).removesuffix(".")
+
+
+def _absent(verdict: Verdict) -> list[tuple[str, str]]:
+    return list(verdict.campaign.scope.absent.items())
+
+
+def _print_answer(console: Console, verdict: Verdict) -> None:
+    """The verdict with the whole reason, as it stands at the top of the page."""
+    answer = _answer(verdict)
+    first, *rest = layout.wrap(f"{answer} {_reason(verdict)}", console.width, rest="  ")
+    line = Text(first)
+    line.stylize(_STYLES[verdict.decision], 0, len(answer))
+    console.print(line, soft_wrap=True)
+    for text in rest:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print()
 
 
 def _power_lines(verdict: Verdict) -> list[str]:
@@ -241,9 +263,8 @@ def _power_lines(verdict: Verdict) -> list[str]:
     finding = [one for one in power.conditions if one.link is not None]
     of = f" (the sharpest of {len(finding)} conditions)" if len(finding) > 1 else ""
     return [
-        f"  finds with {power.power:.0%}: a loss of {', '.join(share)}: {best.check} "
-        f"{best.partition}, {best.measured}{of}; such a campaign names "
-        f"{power.false_alarms:.2g} places of healthy nodes"
+        f"finds with {power.power:.0%}: a loss of {', '.join(share)}: {best.check} "
+        f"{best.partition}, {best.measured}{of}; false alarms expected: {power.false_alarms:.2g}"
     ]
 
 
@@ -253,15 +274,20 @@ def _losses(best: Condition) -> list[tuple[float | None, str]]:
 
 
 def _print_suspect(console: Console, suspect: Suspect) -> None:
-    name = escape(located.name(suspect))
-    console.print(
-        f"  [bold]{name}[/] {located.state(suspect)}: {escape(suspect.why)}", soft_wrap=True
+    name = located.name(suspect)
+    first, *rest = layout.wrap(
+        f"{name} {located.state(suspect)}: {suspect.why}", console.width, "  ", "    "
     )
-    for line in located.evidence(suspect):
-        console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
+    line = Text(first)
+    line.stylize("bold", 2, min(2 + len(name), len(first)))
+    console.print(line, soft_wrap=True)
+    for text in rest:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    for text in located.evidence(suspect):
+        say(console, text, "    ", "      ")
 
 
-def plain(verdict: Verdict, width: int = _WIDTH, all_places: bool = False) -> str:
+def plain(verdict: Verdict, width: int = layout.WIDTH, all_places: bool = False) -> str:
     """The same without colours, for a file."""
     buffer = io.StringIO()
     render(verdict, Console(file=buffer, width=width, color_system=None), all_places)

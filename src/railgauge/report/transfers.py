@@ -19,12 +19,13 @@ from rich.table import Table
 from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import Measurement
 from railgauge.model.sizes import format_size
+from railgauge.report import layout
 from railgauge.tools import iperf3
 from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
 from railgauge.tools.wdt import TOOL as WDT
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case
-from railgauge.verdict.ratios import RatioRow
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.ratios import RatioRow
+from railgauge.verdict.decision.verdict import Verdict
 
 #: In the order of the rows.
 _TOOLS = (iperf3.TOOL, WDT, *PROGRAMS)
@@ -302,7 +303,7 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
 def render(verdict: Verdict, console: Console) -> None:
     """Print the page, where there are transfers."""
     for table in tables(verdict.cases):
-        console.print(table)
+        layout.print_table(console, table)
         console.print(
             "x: times the slowest tool with the same files on the same way, thrown away or written "
             "alike; wdt's time is its own, that of the others from start to end of the program\n"

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist, paths
-from railgauge.errors import EnvironmentProblem
-from railgauge.names import natural
-from railgauge.node import parts
-from railgauge.node.detect import SCHEMA
+from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.names import natural
+from railgauge.node.inventory.detect import SCHEMA
+from railgauge.node.system import srun_output
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm.partitions import Cluster, Run
 
@@ -34,7 +34,7 @@ _DIFFER = "the nodes do not agree"
 
 Value = str | int | float | tuple[str, ...]
 
-#: A node's document, as `railgauge.node.detect` prints it.
+#: A node's document, as `railgauge.node.inventory.detect` prints it.
 Document = Mapping[str, Any]
 
 
@@ -87,7 +87,7 @@ def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Se
             ),
             *(f"--immediate={_QUEUE_S}", slurm_jobs.comment()),
             *(f"--partition={partition}", *options),
-            *paths.on_node("detect"),
+            *paths.on_node("inventory.detect"),
             "--lines",
             *(",".join([n, *slurm.nodes[n].other_names]) for n in members[: _ASKED + 1]),
             limit_s=3 * _QUEUE_S,
@@ -149,7 +149,7 @@ def _explained(
 def documents(answer: str, partition: str) -> list[Document]:
     """The nodes' documents in the job's output; other lines (a prolog's) are left out."""
     printed = []
-    for text in parts.texts(answer).values():
+    for text in srun_output.texts(answer).values():
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
@@ -160,7 +160,7 @@ def documents(answer: str, partition: str) -> list[Document]:
         raise EnvironmentProblem(
             f"--detect on partition {partition}: the job printed no inventory: {answer[:200]!r}",
             next_step=f"srun --partition={partition} --nodes=1 "
-            f"{shlex.join(paths.on_node('detect'))}, by hand",
+            f"{shlex.join(paths.on_node('inventory.detect'))}, by hand",
         )
     return sorted(printed, key=lambda document: natural(str(document["node"])))
 

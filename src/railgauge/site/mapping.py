@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from railgauge import hostlist
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.slurm.nodes import SlurmNode, gpus_in
 from railgauge.slurm.partitions import Cluster
 from railgauge.systems import Partition, System

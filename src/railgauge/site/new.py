@@ -22,8 +22,8 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from railgauge import paths, systems
-from railgauge.atomic import write_text
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.atomic import write_text
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.model import references
 from railgauge.model.references import Entry
 from railgauge.site import host_pattern, shown, templates

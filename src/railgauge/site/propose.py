@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from railgauge import systems
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.site import templates
 from railgauge.site.detect import Seen
 from railgauge.slurm.nodes import gpus_in

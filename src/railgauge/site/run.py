@@ -15,7 +15,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.cluster import mpi, probe, rights
 from railgauge.cluster.look import Look, idle
 from railgauge.cluster.ready import Trouble, looks, refusals, troubles
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.model.record import Listed
 from railgauge.site.check import checks
 from railgauge.site.check.line import Line, Status

@@ -18,7 +18,7 @@ import pydantic
 
 from railgauge import paths
 from railgauge.cluster.store import GateRules
-from railgauge.model import catalogue
+from railgauge.model import catalogue, published_page, signatures
 from railgauge.model.measurement import METRICS
 from railgauge.systems import System
 
@@ -51,6 +51,8 @@ def documents() -> dict[Path, str]:
         "references.md": _metrics(),
         "findings.md": catalogue.kinds_page(),
         "glossary.md": catalogue.terms_page(),
+        "numbers.md": published_page.page(),
+        "explain.md": signatures.page(),
     }
     return {
         path: path.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + part

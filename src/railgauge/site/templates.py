@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from railgauge import hostlist, paths
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.site import host_pattern
 from railgauge.site.detect import Seen, Value, shown
 from railgauge.slurm.partitions import Cluster

@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 
 #: By these variables a user chooses what the commands show, and how: not what is read here.
 _SHOWN = re.compile(r"(?:SQUEUE|SCONTROL|SACCT|SINFO)_\w+|SLURM_T(?:IME_FORMAT|OPO_LEN)")

@@ -36,7 +36,7 @@ def set_down_since(since: Mapping[str, datetime.datetime]) -> dict[str, SlurmNod
         state, _, rest = rest.partition("|")
         reason, _, user = rest.rpartition("|")
         node = SlurmNode(name, frozenset({"DOWN"}), reason, user.partition("(")[0], began)
-        by_person = node.taken_down and not reason.endswith(_REBOOT)
+        by_person = node.downed_by_admin and not reason.endswith(_REBOOT)
         recent = name in starts and _moment(began) >= starts[name]
         if state.startswith("DOWN") and by_person and recent:
             found[name] = node

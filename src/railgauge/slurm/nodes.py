@@ -149,7 +149,7 @@ class SlurmNode:
         return bool(self.flags & (_SWITCHED_OFF | {"INVALID_REG", "FUTURE"}))
 
     @property
-    def returns_by_itself(self) -> bool:
+    def resumes_after_reboot(self) -> bool:
         """Whether it comes back from a reboot in service, whatever drain it has by then: once it
         registers Slurm makes its next state of it, and takes away a drain that has one
         (validate_node_specs, node_mgr.c).
@@ -160,20 +160,20 @@ class SlurmNode:
 
     @property
     def stays_drained(self) -> bool:
-        return self.drained and not self.returns_by_itself
+        return self.drained and not self.resumes_after_reboot
 
     @property
-    def given_up(self) -> bool:
+    def is_down(self) -> bool:
         """Whether Slurm no longer waits for its answer."""
         return bool(self.flags & {"DOWN", "FAIL"})
 
     @property
-    def taken_down(self) -> bool:
+    def downed_by_admin(self) -> bool:
         """Whether somebody set it down or failing, for a reason of their own. One that Slurm itself
         gives for a node that it gave up is none; a reason that is not known is somebody's.
         """
         own = self.reason.startswith(OURS) or _is_slurms(self.reason)
-        return self.given_up and bool(self.reason) and not own
+        return self.is_down and bool(self.reason) and not own
 
     @property
     def ours(self) -> bool:
@@ -186,7 +186,7 @@ class SlurmNode:
         return tuple(r for r in self.reservations if not r.startswith(OUR_RESERVATIONS))
 
     @property
-    def outside(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why it does not take everybody's jobs; "" where it does."""
         if self.drained:
             return f"drained by {self.by or 'somebody'}: {self.reason}"
@@ -201,7 +201,7 @@ class SlurmNode:
     @property
     def in_service(self) -> bool:
         """Whether it takes everybody's jobs."""
-        return not self.outside
+        return not self.unavailable_reason
 
     @property
     def state(self) -> str:
@@ -401,14 +401,14 @@ def drain(names: Iterable[str], reason: str) -> None:
     """Let no new job start on these nodes; running ones go on. `reason` follows OURS.
 
     A node that somebody else has drained, or set down, stays theirs, with their reason and name.
-    From one that `returns_by_itself` Slurm would take the drain away again. It forgets the reboot,
-    and what was to be after it, where the node is resumed first; of one whose slurmd is not up no
-    job starts in between.
+    From one that `resumes_after_reboot` Slurm would take the drain away again. It forgets the
+    reboot, and what was to be after it, where the node is resumed first; of one whose slurmd is not
+    up no job starts in between.
     """
     words = _shortened(OURS + " ".join(reason.split()))
     by_reason: dict[str, list[str]] = {}
     known = _named(names)
-    restarted = [name for name, node in known.items() if node.returns_by_itself]
+    restarted = [name for name, node in known.items() if node.resumes_after_reboot]
     for hosts in _lists(restarted) if restarted else ():
         client.output("scontrol", "update", f"nodename={hosts}", "state=resume")
     for name, node in known.items():
@@ -417,7 +417,7 @@ def drain(names: Iterable[str], reason: str) -> None:
         elif node.ours or not node.drained:
             # A node that is down may come back by itself.
             theirs = f"{node.reason} (set by {node.by or 'somebody'})"
-            by_reason.setdefault(theirs if node.taken_down else words, []).append(name)
+            by_reason.setdefault(theirs if node.downed_by_admin else words, []).append(name)
     for why, members in by_reason.items():
         for hosts in _lists(members):
             chosen = f"nodename={hosts}"
@@ -519,7 +519,7 @@ def dead(nodes: Collection[str]) -> list[str]:
             now_silent = _silent_of(nodes, _without_reservations())
         except SlurmProblem:
             return []
-        given_up = all(node.given_up for node in now_silent.values())
+        given_up = all(node.is_down for node in now_silent.values())
         if given_up or time.monotonic() > deadline:
             return sorted(now_silent)
         time.sleep(1)

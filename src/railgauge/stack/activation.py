@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge import atomic
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common import atomic
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import installed, intact, manifest
 from railgauge.stack.manifest import Stack
 from railgauge.tools.table import programs

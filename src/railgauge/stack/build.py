@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths, terminal
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import fetching, manifest
 from railgauge.stack.fetching import Purpose, Supply
 from railgauge.stack.manifest import Stack

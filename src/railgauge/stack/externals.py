@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.stack.manifest import MARK, PLACEHOLDER, External, Stack
 
 #: Runs a command and gives its output, empty when it cannot be run or fails.

@@ -19,7 +19,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 
 #: The commit, then the digests of its configuration, as sha256sum writes them.
 _STAMP = ".railgauge-commit"

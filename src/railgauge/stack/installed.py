@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from railgauge import paths
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 
 #: What stack.json says of a tool.
 KEYS = ("name", "version", "hash", "prefix")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node import provenance
+from railgauge.node.system import tool_package
 from railgauge.tools.table import programs
 
 
@@ -44,8 +44,8 @@ def _problems(package: Mapping[str, Any]) -> Iterator[str]:
         if path is None and program in built:
             yield f"{name}: found no {program} in {prefix}, expected it, as it was built"
         elif path is not None:
-            _, origin = provenance.of(str(path))
-            if origin.startswith(provenance.CHANGED):
+            _, origin = tool_package.of(str(path))
+            if origin.startswith(tool_package.CHANGED):
                 yield f"{name}: {path}: found it changed since it was built"
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.stack.manifest import Stack
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths, yamlfile
-from railgauge.errors import ConfigurationError, RailgaugeError
+from railgauge.common.errors import ConfigurationError, RailgaugeError
 
 MANIFEST = "spack.yaml"
 LOCK = "spack.lock"

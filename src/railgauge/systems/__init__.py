@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import lab, paths
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.systems import rehearsal
 from railgauge.systems.application import (
     Application as Application,

@@ -70,15 +70,15 @@ class Application(Strict):
     a folder of its own that goes with the run, {system} this system's folder, which nodes see.
     """
     programs: list[str] = []
-    """What the command runs beside its first word, as where that is a shell: a node that lacks one
-    of them is not measured.
+    """Further programs that the command runs, as a shell does. A node that lacks one of them is not
+    measured.
     """
     image: str | None = None
     """The container image that the program is in, as `--container-image` of Pyxis has it. This
     checkout and the results area are mounted into it; it needs a python3, 3.9 or newer.
     """
     mounts: list[str] = []
-    """What is mounted into the container beside them: FROM:TO[:FLAGS] each."""
+    """Further mounts of the container, each FROM:TO[:FLAGS]."""
     nodes: int | None = pydantic.Field(default=None, ge=1)
     """On how many nodes: the first so many of the partition's; none for all."""
     ranks_per_node: int = pydantic.Field(default=1, ge=1)
@@ -92,11 +92,9 @@ class Application(Strict):
     own_time: OwnTime | None = None
     """What is timed; none for a run from its start to its exit."""
     end: str | None = None
-    """A regular expression for the last line that the first rank prints, where it is always the
-    same: an output that was cut lacks it.
-    """
+    """A regular expression for the last line of the first rank. An output that was cut lacks it."""
     launch_options: list[str] = []
-    """What the launcher needs beside the partition's."""
+    """Options of the launcher, in addition to those of the partition."""
     environment: dict[str, str] = {}
     """Variables of every rank."""
     series_only: bool = False

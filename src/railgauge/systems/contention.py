@@ -20,7 +20,7 @@ class Hypervisor(Strict):
     host: str = pydantic.Field(pattern=r"^[\w.@-]*\w$")
     """As `ssh` takes it, from the node without a password; it has Python and stress-ng."""
     cpus: Cpus
-    """Those that its virtual CPUs are bound to, as `0-3,8`."""
+    """The CPUs of the hypervisor that the virtual CPUs are bound to, such as `0-3,8`."""
     near: Cpus | None = None
     """Of its virtual CPUs, as it numbers them, those that are bound near its NIC: the tool runs on
     these, and for `far` on others. None where it sees the NUMA nodes itself.
@@ -31,10 +31,10 @@ class Contention(Strict):
     """TCP and the latency of RDMA between hosts that are idle, and busy, each state of its own."""
 
     states: list[HostState] = pydantic.Field(default=["idle", "busy", "beside"], min_length=2)
-    """idle: nothing else runs. busy: stress-ng on the tool's own CPUs, a process each. beside: on
-    all others, but not on hardware threads of its cores. far: idle, and the tool on CPUs of
-    another NUMA node than its NIC's, which it is near to in the other states; left out where a
-    node shows one NUMA node only.
+    """idle: nothing else runs. busy: stress-ng runs on the CPUs of the tool, a process on each.
+    beside: stress-ng runs on all other CPUs, except hardware threads of the cores of the tool.
+    far: idle, with the tool on CPUs of another NUMA node than that of the NIC. It is left out where
+    a node has only one NUMA node. In the other states the tool runs near the NIC.
     """
     cores: int = pydantic.Field(default=2, ge=1)
     """The CPUs that the tool has on each node."""

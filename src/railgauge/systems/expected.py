@@ -19,47 +19,49 @@ Text = Annotated[str, pydantic.Field(min_length=1)]
 
 
 class Expectation(Strict):
-    """Fields of the inventory, the values that they may have, and what mends another one.
+    """Fields of the inventory, the values that they may have, and how to fix another one.
 
     `fields` is a regular expression for whole keys; on a node where none matches, the entry fails,
-    unless `where_present`. One of `is`, `one_of` and `least` says what is right. In `mend` stands
+    unless `where_present`. One of `is`, `one_of` and `min` says what is right. In `fix` stands
     {device} for the second part of a key: eth0 of net/eth0/mtu_bytes.
     """
+
+    RENAMED = {"mend": "fix", "least": "min"}
 
     fields: Expression
     exactly: str | int | float | bool | None = pydantic.Field(default=None, alias="is")
     one_of: list[str | int | float | bool] | None = pydantic.Field(default=None, min_length=1)
-    least: float | None = pydantic.Field(default=None, allow_inf_nan=False)
+    min: float | None = pydantic.Field(default=None, allow_inf_nan=False)
     why: Text
-    mend: Text
+    fix: Text
     partition: str | None = None
     where_present: bool = False
 
     @pydantic.model_validator(mode="after")
     def _says_what_is_right(self) -> Expectation:
-        if sum(rule is not None for rule in (self.exactly, self.one_of, self.least)) != 1:
-            raise ValueError("give one of is, one_of and least")
+        if sum(rule is not None for rule in (self.exactly, self.one_of, self.min)) != 1:
+            raise ValueError("give one of is, one_of and min")
         return self
 
     def admits(self, value: Scalar) -> bool:
-        if self.least is not None:
+        if self.min is not None:
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            return number and float(value) >= self.least
+            return number and float(value) >= self.min
         wanted = [self.exactly] if self.exactly is not None else self.one_of or []
         return any(same(value, right) for right in wanted)
 
     @property
     def right(self) -> str:
         """What is right, in words."""
-        if self.least is not None:
-            return f"at least {self.least:g}"
+        if self.min is not None:
+            return f"at least {self.min:g}"
         wanted = [self.exactly] if self.exactly is not None else self.one_of or []
         return " or ".join(shown(value) for value in wanted)
 
     def mends(self, key: str) -> str:
         """The command for one field."""
         parts = key.split("/")
-        return self.mend.replace("{device}", parts[1] if len(parts) > 2 else "")
+        return self.fix.replace("{device}", parts[1] if len(parts) > 2 else "")
 
 
 class MayDiffer(Strict):

@@ -14,7 +14,7 @@ Mode = Annotated[str, pydantic.Field(pattern=f"^{MODE}$")]
 
 
 class Fabric(Strict):
-    """Leaves and spines between the nodes of a partition, whose switches count what they carry."""
+    """Leaves and spines between the nodes of a partition, with counters of their switches."""
 
     counters: list[str] = pydantic.Field(min_length=1)
     """A command and its arguments, run in this checkout's folder where ReFrame runs, that prints

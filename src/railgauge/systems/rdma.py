@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from railgauge.names import natural
+from railgauge.common.names import natural
 from railgauge.yamlfile import Strict
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from railgauge import hostlist, lab, paths
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.systems.nccl import Binaries, Nccl
 from railgauge.tools import nccl_tests
 from railgauge.yamlfile import load

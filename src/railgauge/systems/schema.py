@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from railgauge import hostlist
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model.measurement import CONGESTION_CONTROL
 from railgauge.model.shares import LeastShare
 from railgauge.slurm import client
@@ -27,12 +27,14 @@ from railgauge.yamlfile import Strict
 class Budget(Strict):
     """How much a counter may grow on one node during one test."""
 
+    RENAMED = {"most": "max"}
+
     counters: Expression
     """Matches whole names such as `rdma/mlx5_0/1/counters/symbol_error`,
     `ethtool/eth0/rx_crc_errors_phy` or `net/eth0/rx_errors`; of several budgets that match, the
     first counts.
     """
-    most: int = pydantic.Field(ge=0)
+    max: int = pydantic.Field(ge=0)
     """Events on one node during one test."""
     why: str = pydantic.Field(min_length=1)
     """Why so many are no fault."""
@@ -218,7 +220,7 @@ class Transfers(Strict):
         if len(conditions) != len(set(conditions)):
             raise ValueError(
                 "two file_sets are one large file, or many small ones, of the same file_bytes: "
-                "their numbers could not be told apart"
+                "their numbers could not be distinguished"
             )
         if len(self.wdt.skip_writes) != len(set(self.wdt.skip_writes)):
             raise ValueError("wdt.skip_writes has the same value twice")
@@ -248,20 +250,21 @@ class Sweep(Strict):
     random_rounds: int = pydantic.Field(default=3, ge=1)
     """How many partners `random` gives to each node."""
     seed: int = pydantic.Field(default=1, ge=0)
-    """What the pairs of `random` follow from: the same seed is the same rounds."""
+    """The seed of `random`. The same seed gives the same rounds."""
     rails_at_once: bool = False
     """All rails of a node are measured in one round, which is right where no two share a PCIe link
     or cores; else they come one after the other.
     """
     nodes_per_job: int | None = pydantic.Field(default=None, ge=2)
-    """A larger partition is measured in groups of at most so many nodes, one after the other, so
-    that production goes on in the others; none for all nodes at once.
+    """The most nodes of one job. A larger partition is measured in groups, one after the other, and
+    the other nodes stay free for production. None: all nodes at once.
     """
     locate_rounds: int = pydantic.Field(default=3, ge=0)
-    """When pairs failed, are far slower than the others, or sent more TCP segments again than their
-    reference admits, so many rounds more at most, in which their nodes meet others that were good:
-    who is good with another is cleared. Where enough are left, 8 after three bad results and 3
-    after 13, a node at fault is also measured while all else is quiet, to tell load from a fault.
+    """The most rounds that a sweep adds to find the part at fault. It adds them when pairs failed,
+    are far slower than the others, or retransmitted more TCP segments than their reference admits.
+    Their nodes are measured with nodes that were good; a node that is good with another partner is
+    cleared. If enough rounds are left (8 after three bad results, 3 after 13), a node at fault is
+    also measured while all other nodes are quiet, to distinguish load from a fault.
     """
 
 
@@ -317,8 +320,8 @@ class Extras(Strict):
     and judged by nothing.
     """
     strict_provenance: bool = False
-    """No campaign ends in `accept` that ran a tool of no package, or one whose file is not the one
-    that its package brought; without it that is only noted.
+    """If true, a campaign with a tool of no package, or with a changed file of a package, is never
+    accepted. If false, the verdict only has a note.
     """
     leaves: dict[str, str] | None = None
     """The nodes of each leaf switch, a host list each: `{leaf1: "n[1-8]", leaf2: "n[9-16]"}`; where

@@ -5,6 +5,8 @@ options (`Options`, frozen -> `argv()`), result (dataclasses with units in the n
 (`parse()`, which raises `ParseError`), judge (`read()`: a `Reading` by all that is known of a run).
 What all tools share is in `common`.
 
+A tool that Railgauge reads and never starts has no `argv()`: its options are what was asked for.
+
 A tool that comes by Spack says so: PACKAGES has the packages, with the programs of each
 (`railgauge.tools.table`). One whose outputs `railgauge parse` is to read has BY_HAND
 (`railgauge.tools.common.by_hand`).

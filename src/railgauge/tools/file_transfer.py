@@ -67,7 +67,7 @@ RECEIVER: Mapping[Tool, Literal["client", "server"]] = {
 
 @dataclasses.dataclass(frozen=True)
 class FileSet:
-    """Files of one size, as `railgauge.node.file_set` makes them."""
+    """Files of one size, as `railgauge.node.runners.file_set` makes them."""
 
     files: int
     file_bytes: int
@@ -395,7 +395,7 @@ class Arrival(Files):
 
 
 def parse(text: str) -> Arrival:
-    """Read what `python3 -m railgauge.node.file_set verify` printed."""
+    """Read what `python3 -m railgauge.node.runners.file_set verify` printed."""
     arrival = validated(Arrival, document(text))
     if not arrival.differences and not arrival.complete:
         found = f"{arrival.count} files of {arrival.size_bytes} bytes"

@@ -30,12 +30,12 @@ class Options:
 
 
 def argv(options: Options) -> list[str]:
-    program = ["python3", "-m", "railgauge.node.mpi_allreduce"]
+    program = ["python3", "-m", "railgauge.node.runners.mpi_allreduce"]
     return [*program, str(options.size_bytes), str(options.iterations)]
 
 
 def version_argv() -> list[str]:
-    return ["python3", "-m", "railgauge.node.mpi_allreduce", "--version"]
+    return ["python3", "-m", "railgauge.node.runners.mpi_allreduce", "--version"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Options:
 
 
 def argv() -> list[str]:
-    return ["python3", "-m", "railgauge.node.mpi_world"]
+    return ["python3", "-m", "railgauge.node.runners.mpi_world"]
 
 
 def version_argv() -> list[str]:

@@ -1,4 +1,4 @@
-"""OSU micro-benchmarks: the tables of osu_latency, osu_bw, osu_allreduce and osu_alltoall.
+"""OSU micro-benchmarks of MPI: tables of point-to-point, collective and one-sided programs.
 
 Rank 0 prints the table; no line says how many ranks there were or that the run has finished. So
 only exit code 0 of every rank, with all sizes that were asked for, proves it. Versions 5.6 to 7.5
@@ -11,7 +11,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from railgauge.model.call import Call
 from railgauge.model.measurement import Measurement
@@ -24,10 +24,65 @@ from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "osu"
 
-Benchmark = Literal["osu_latency", "osu_bw", "osu_allreduce", "osu_alltoall"]
+#: What the numbers of a table are: half a round trip, a rate, that of several pairs, the time of a
+#: collective, or of one that computation hides.
+Kind = Literal["latency", "bandwidth", "pairs", "collective", "overlap"]
 
-#: The Spack packages that it needs, with the programs that each brings.
-PACKAGES = {"osu-micro-benchmarks": get_args(Benchmark), "openmpi": (), "ucx": ()}
+_BLOCKING: Mapping[str, str] = {
+    **{name: name.lower() for name in ("Allgather", "Allgatherv", "Allreduce", "Barrier")},
+    **{name: name.lower() for name in ("Gather", "Gatherv", "Reduce", "Reduce_scatter")},
+    **{name: name.lower() for name in ("Reduce_scatter_block", "Scatter", "Scatterv")},
+    "Broadcast": "bcast",
+    "All-to-All Personalized Exchange": "alltoall",
+    "All-to-Allv Personalized Exchange": "alltoallv",
+    "All-to-Allw Personalized Exchange": "alltoallw",
+    "Neighborhood Allgather": "neighbor_allgather",
+    "Neighborhood Allgatherv": "neighbor_allgatherv",
+    "Neighborhood Alltoall": "neighbor_alltoall",
+    "Neighborhood All-to-Allv": "neighbor_alltoallv",
+}
+#: Title, in small letters -> program, and what its numbers are; of one-sided programs the title
+#: begins with the call.
+_TITLES: Mapping[str, tuple[str, Kind]] = {
+    "latency test": ("osu_latency", "latency"),
+    "latency persistent test": ("osu_latency_persistent", "latency"),
+    "multi latency test": ("osu_multi_lat", "latency"),
+    "multi latency test test": ("osu_multi_lat", "latency"),
+    "multi-threaded latency test": ("osu_latency_mt", "latency"),
+    "multi-process latency test": ("osu_latency_mp", "latency"),
+    "bandwidth test": ("osu_bw", "bandwidth"),
+    "bandwidth persistent test": ("osu_bw_persistent", "bandwidth"),
+    "bi-directional bandwidth test": ("osu_bibw", "bandwidth"),
+    "bi-directional bandwidth persistent test": ("osu_bibw_persistent", "bandwidth"),
+    "multiple bandwidth / message rate test": ("osu_mbw_mr", "pairs"),
+    "put latency test": ("osu_put_latency", "latency"),
+    "get latency test": ("osu_get_latency", "latency"),
+    "put bandwidth test": ("osu_put_bw", "bandwidth"),
+    "get bandwidth test": ("osu_get_bw", "bandwidth"),
+    "put bi-directional bandwidth test": ("osu_put_bibw", "bandwidth"),
+    **{
+        f"{words} latency test".lower(): (f"osu_{name}", "collective")
+        for words, name in _BLOCKING.items()
+    },
+    **{
+        f"{words} persistent latency test".lower(): (f"osu_{name}_persistent", "collective")
+        for words, name in _BLOCKING.items()
+    },
+    **{
+        f"non-blocking {words} latency test".lower(): (f"osu_i{name}", "overlap")
+        for words, name in _BLOCKING.items()
+    },
+    "non-blocking all-to-all latency test": ("osu_ialltoall", "overlap"),
+}
+_KINDS: Mapping[str, Kind] = dict(_TITLES.values())
+_KNOWN = tuple(_KINDS)
+
+#: The Spack packages that it needs, with the programs of each that must be on the path.
+PACKAGES = {
+    "osu-micro-benchmarks": ("osu_latency", "osu_bw", "osu_allreduce", "osu_alltoall"),
+    "openmpi": (),
+    "ucx": (),
+}
 
 
 # ---- options -------------------------------------------------------------------------------
@@ -37,7 +92,7 @@ PACKAGES = {"osu-micro-benchmarks": get_args(Benchmark), "openmpi": (), "ucx": (
 class Options:
     """One collective at one size; ValueError where it cannot be run."""
 
-    benchmark: Benchmark
+    benchmark: str
     size_bytes: int
     iterations: int
     warm_up: int = 10
@@ -51,7 +106,7 @@ def argv(options: Options) -> list[str]:
     """The program of one rank. -f adds the slowest rank and the number of iterations."""
     size = f"{options.size_bytes}:{options.size_bytes}"
     counts = ["-i", str(options.iterations), "-x", str(options.warm_up)]
-    full = ["-f"] if options.benchmark in _COLLECTIVES else []
+    full = ["-f"] if _KINDS[options.benchmark] == "collective" else []
     return [options.benchmark, "-m", size, *counts, *full]
 
 
@@ -65,43 +120,59 @@ def version_argv() -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One size: the average over the ranks, or the bandwidth; what -f adds, where it was given."""
+    """One size, None of a barrier: the average over the ranks, or the bandwidth, of several pairs
+    together; what -f adds, where it was given. Of a non-blocking collective the latency is that of
+    its communication alone.
+    """
 
-    size_bytes: int
+    size_bytes: int | None
     latency_us: float | None = None
     bandwidth_mbytes_s: float | None = None
     latency_min_us: float | None = None
     latency_max_us: float | None = None
     iterations: int | None = None
+    messages_s: float | None = None
+    overlap_percent: float | None = None
+    #: of all iterations (-z)
+    latency_p50_us: float | None = None
+    latency_p99_us: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """One table. `device` is where the buffers were: "" is the host's memory, else CUDA, ROCM."""
+    """One table. `device` is where the buffers were: "" is the host's memory, else CUDA, ROCM.
+    `pairs` are those of osu_mbw_mr.
+    """
 
-    benchmark: Benchmark
+    benchmark: str
     version: str
     device: str
     rows: tuple[Row, ...]
+    pairs: int | None = None
 
 
 # ---- parse ---------------------------------------------------------------------------------
 
-_TITLES: Mapping[str, Benchmark] = {
-    "Latency Test": "osu_latency",
-    "Bandwidth Test": "osu_bw",
-    "Allreduce Latency Test": "osu_allreduce",
-    "All-to-All Personalized Exchange Latency Test": "osu_alltoall",
-}
-_KNOWN = tuple(_TITLES.values())
-_COLLECTIVES = ("osu_allreduce", "osu_alltoall")
-
-_TITLE = re.compile(r"# OSU MPI(?:-(?P<device>[A-Z]+))? (?P<title>.*) v(?P<version>[0-9][\w.-]*)")
+_TITLE = re.compile(
+    r"# OSU MPI(?:_(?P<call>Put|Get))?(?:-(?P<device>[A-Z]+))? (?P<title>.*) "
+    r"v(?P<version>[0-9][\w.-]*)"
+)
+_PAIRS = re.compile(
+    r"# \[ pairs: (?P<pairs>[0-9]{1,6}) \] \[ window size: (?P<window>[0-9]+|varied) \]"
+)
 _COLUMNS: Mapping[str, str] = {
     "size": "size_bytes",
     "avg latency(us)": "latency_us",
     "latency (us)": "latency_us",
     "bandwidth (mb/s)": "bandwidth_mbytes_s",
+    "mb/s": "bandwidth_mbytes_s",
+    "messages/s": "messages_s",
+    "pure comm.(us)": "latency_us",
+    "min comm.(us)": "latency_min_us",
+    "max comm.(us)": "latency_max_us",
+    "overlap(%)": "overlap_percent",
+    "p50 tail lat(us)": "latency_p50_us",
+    "p99 tail lat(us)": "latency_p99_us",
     "min latency(us)": "latency_min_us",
     "max latency(us)": "latency_max_us",
     "iterations": "iterations",
@@ -152,15 +223,17 @@ def parse(text: str) -> Output:
         raise ParseError(0, "no row", "a row such as '65536  20.84' below the header")
     if not text.endswith("\n"):
         raise ParseError(len(lines), "no end of line", "a whole last line")
-    return Output(table.benchmark, table.version, table.device, tuple(table.rows))
+    rows = tuple(table.rows)
+    return Output(table.benchmark, table.version, table.device, rows, table.pairs)
 
 
 class _Table:
     """Takes the lines of one output in their order."""
 
     def __init__(self) -> None:
-        self.benchmark: Benchmark | None = None
+        self.benchmark: str | None = None
         self.version = self.device = ""
+        self.pairs: int | None = None
         self.columns: list[str] = []
         self.datatypes = 0
         self.rows: list[Row] = []
@@ -171,8 +244,10 @@ class _Table:
         if title := _TITLE.fullmatch(line):
             self._take_title(number, line, title)
             self.tag = tag
-        elif re.match(r"# Size\s", line):
+        elif re.match(r"# (?:Size\s|Avg Latency\(us\)|Overall\(us\))", line):
             self._take_header(number, line)
+        elif pairs := _PAIRS.fullmatch(line):
+            self.pairs = int(pairs["pairs"])
         elif line.startswith("# Datatype:"):
             self.datatypes += 1
             if self.datatypes > 1 or self.rows:
@@ -191,11 +266,11 @@ class _Table:
     def _take_title(self, number: int, line: str, title: re.Match[str]) -> None:
         if self.benchmark is not None:
             raise ParseError(number, "a second title", "one table: did every rank start alone?")
-        benchmark = _TITLES.get(title["title"])
-        if benchmark is None:
+        known = _TITLES.get(f"{title['call'] or ''} {title['title']}".strip().lower())
+        if known is None:
             expected = f"that of {', '.join(_KNOWN)}"
             raise ParseError(number, quote(line), expected)
-        self.benchmark = benchmark
+        self.benchmark = known[0]
         self.version, self.device = title["version"], title["device"] or ""
 
     def _take_header(self, number: int, line: str) -> None:
@@ -203,10 +278,14 @@ class _Table:
             raise ParseError(number, quote(line), "one header, below the title")
         names = [name.lower() for name in re.split(r"\s{2,}", line.removeprefix("# "))]
         self.columns = [_COLUMNS.get(name, "") for name in names]
-        value = "bandwidth_mbytes_s" if self.benchmark == "osu_bw" else "latency_us"
+        rate = _KINDS[self.benchmark] in ("bandwidth", "pairs")
+        value = "bandwidth_mbytes_s" if rate else "latency_us"
         known = [column for column in self.columns if column]
-        if self.columns[0] != "size_bytes" or value not in known or len(known) != len(set(known)):
-            raise ParseError(number, quote(line), f"the columns Size and {value}")
+        has_sizes = self.columns[0] == "size_bytes"
+        is_barrier = "barrier" in self.benchmark
+        if has_sizes == is_barrier or value not in known or len(known) != len(set(known)):
+            size = "" if is_barrier else "Size and "
+            raise ParseError(number, quote(line), f"the columns {size}{value}")
 
     def _take_row(self, number: int, line: str) -> None:
         words = line.split()
@@ -222,14 +301,18 @@ class _Table:
                 if not (_COUNT if column in _WHOLE else _NUMBER).fullmatch(word):
                     raise ParseError(number, f"{column} {quote(word, 20)}", "a number")
                 fields[column] = int(word) if column in _WHOLE else float(word)
-        row = Row(**fields)
-        if self.rows and row.size_bytes <= self.rows[-1].size_bytes:
-            found = f"size {row.size_bytes} after {self.rows[-1].size_bytes}"
-            raise ParseError(number, found, "ascending sizes")
-        following = 2 * self.rows[-1].size_bytes or 1 if self.rows else row.size_bytes
-        if row.size_bytes != following:
-            found = f"no row of {following} bytes above {quote(line)}"
-            raise ParseError(number, found, "every size, each twice the one before")
+        row = Row(**{"size_bytes": None, **fields})
+        last = self.rows[-1].size_bytes if self.rows else None
+        if self.rows and (row.size_bytes is None or last is None):
+            raise ParseError(number, "a second row", "one of a barrier")
+        if last is not None and row.size_bytes is not None:
+            if row.size_bytes <= last:
+                found = f"size {row.size_bytes} after {last}"
+                raise ParseError(number, found, "ascending sizes")
+            following = 2 * last or 1
+            if row.size_bytes != following:
+                found = f"no row of {following} bytes above {quote(line)}"
+                raise ParseError(number, found, "every size, each twice the one before")
         least, most = row.latency_min_us, row.latency_max_us
         if row.latency_us is not None and not (
             (0 if least is None else least)
@@ -237,6 +320,11 @@ class _Table:
             <= (row.latency_us if most is None else most)
         ):
             raise ParseError(number, quote(line), "min <= avg <= max")
+        moved, printed = (row.messages_s or 0) * (row.size_bytes or 0), row.bandwidth_mbytes_s
+        if row.messages_s is not None and printed is not None:
+            slack = 0.005 * (1e6 + (row.size_bytes or 0)) + 1
+            if abs(moved - printed * 1e6) > slack:
+                raise ParseError(number, quote(line), "a rate of messages that is the bandwidth's")
         if row.iterations == 0 or not (row.latency_us or row.bandwidth_mbytes_s):
             raise ParseError(number, quote(line), "numbers above 0")
         self.rows.append(row)
@@ -268,6 +356,8 @@ def read(
     seen["sizes"] = [row.size_bytes for row in output.rows]
     if output.device:
         seen["device"] = output.device
+    if output.pairs is not None:
+        seen["pairs"] = output.pairs
     if len(calls) == 2:
         # With fewer than two ranks each of these benchmarks ends with an error.
         seen["ranks"] = 2
@@ -281,7 +371,7 @@ def read(
     return Reading.accepted(
         f"{output.benchmark} {output.version}: {len(output.rows)} sizes, every rank ended",
         missing,
-        tuple(m for row in output.rows for m in _measurements(output.benchmark, row)),
+        tuple(m for row in output.rows for m in _measurements(output, row)),
         seen,
     )
 
@@ -293,24 +383,41 @@ def _contradiction(output: Output, options: Options | None) -> str:
     if output.benchmark != options.benchmark:
         return f"the table is that of {output.benchmark}, expected {options.benchmark}"
     sizes = [row.size_bytes for row in output.rows]
-    if sizes != [options.size_bytes]:
+    if sizes not in ([options.size_bytes], [None]):
         return f"sizes {sizes}, expected {options.size_bytes} alone"
-    if options.benchmark in _COLLECTIVES and output.rows[0].iterations != options.iterations:
+    if (
+        _KINDS[options.benchmark] == "collective"
+        and output.rows[0].iterations != options.iterations
+    ):
         return f"{output.rows[0].iterations} iterations, expected {options.iterations}"
     return ""
 
 
-def _measurements(benchmark: Benchmark, row: Row) -> list[Measurement]:
-    operation = benchmark.removeprefix("osu_")
+def _measurements(output: Output, row: Row) -> list[Measurement]:
+    kind = _KINDS[output.benchmark]
     metrics: dict[str, float] = {}
     if row.bandwidth_mbytes_s is not None:
         metrics["bandwidth"] = row.bandwidth_mbytes_s * 8e-3
     elif row.latency_us is not None:
-        metrics["time" if benchmark in _COLLECTIVES else "latency_avg"] = row.latency_us
+        metrics["latency_avg" if kind == "latency" else "time"] = row.latency_us
+    for metric, value in (("latency", row.latency_p50_us), ("latency_p99", row.latency_p99_us)):
+        if kind == "latency" and value is not None:
+            metrics[metric] = value
+    if row.messages_s is not None:
+        metrics["message_rate"] = row.messages_s * 1e-6
     if row.latency_max_us is not None and row.iterations is not None:
         metrics["mpi_time"] = row.latency_max_us * 1e-6 * row.iterations
     return [
-        Measurement(metric, value, TOOL, operation, "any", row.size_bytes, samples=row.iterations)
+        Measurement(
+            metric,
+            value,
+            TOOL,
+            output.benchmark.removeprefix("osu_"),
+            "any",
+            row.size_bytes,
+            ranks=2 * output.pairs if output.pairs else None,
+            samples=row.iterations,
+        )
         for metric, value in metrics.items()
     ]
 
@@ -323,11 +430,14 @@ def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options |
     return read(texts[0], calls=calls, options=options)
 
 
-_OSU = r"# OSU MPI(?:-[A-Z]+)? "
+_WORDS = "|".join(re.escape(title) for title in _TITLES if not title.startswith(("put ", "get ")))
 _MARKS = Marks(
     (
-        Mark("# OSU MPI", rf"{_OSU}(?:{'|'.join(_TITLES)}) v"),
-        Mark("# OSU ", "# OSU ", unread=f"another benchmark of OSU than {', '.join(_KNOWN)}"),
+        Mark("# OSU MPI", rf"# OSU MPI(?:-[A-Z]+)? (?i:{_WORDS}) v"),
+        Mark(
+            "# OSU MPI_", r"# OSU MPI_(?:Put|Get)(?:-[A-Z]+)? (?i:(?:bi-directional )?\w+ test) v"
+        ),
+        Mark("# OSU ", "# OSU ", unread="a benchmark of OSU that is not read"),
     ),
     shared=True,
 )

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from railgauge.tools import Reading, table
@@ -54,8 +54,8 @@ _TAGS = ("srun", "mpirun", "mpiexec", "host")
 #: What a stand-in program prints, which measures nothing.
 _SIMULATED = re.compile(r"# ?SIMULATED")
 #: So much of an output, at its begin and its end, is looked at for whether a mark goes on with it;
-#: and so many marks of one. What they are is small, and no text keeps us busy.
-_LOOKED_AT, _MOST_MARKS = 2**17, 512
+#: and so much for all marks of one. What they are is small, and no text keeps us busy.
+_LOOKED_AT, _MOST_LOOKED_AT = 2**17, 2**27
 #: So many lines of no rank or host are given to more than one output. Without a bound a log of many
 #: hosts would be held as often as it has hosts.
 _MOST_COPIES = 2**18
@@ -113,7 +113,7 @@ def recognize(text: str) -> list[Section]:
         text = re.sub(r"\r+\n", "\n", text)
     found = _marked(text)
     if not found:
-        return []
+        return _without_marks(text)
     lines = text.split("\n")
     tags = [""] * len(lines)
     prefixed = [hit.prefix for hit in found.values() if hit.prefix]
@@ -128,9 +128,33 @@ def recognize(text: str) -> list[Section]:
     return list(_joined([part.section(simulated, last) for part in splitter.parts]))
 
 
+def read_large(open_pieces: Callable[[], Iterable[str]]) -> tuple[str, Reading] | None:
+    """The tool and reading of a text that is one output and too large to be held, piece by piece;
+    None where no tool reads it so.
+    """
+    for tool, known in _by_hand().items():
+        if known.read_pieces is not None:
+            others = [other for name, other in _marks().items() if name != tool]
+            foreign = [mark.word for marks in others for mark in marks.begins]
+            reading = known.read_pieces(open_pieces(), foreign)
+            if reading is not None:
+                return tool, reading
+    return None
+
+
 def tools() -> list[str]:
     """Those that are recognized."""
-    return sorted(_marks())
+    return sorted(tool for tool, known in _by_hand().items() if known.marks or known.is_output)
+
+
+def _without_marks(text: str) -> list[Section]:
+    """The one output that a text is without any tool's mark."""
+    for tool, known in _by_hand().items():
+        if known.is_output is not None and known.is_output(text):
+            simulated = _SIMULATED.search(text) is not None
+            lines = range(1, text.count("\n") + 2)
+            return [Section(tool, text, 1, lines, simulated=simulated)]
+    return []
 
 
 def changes(tool: str) -> tuple[Change, ...]:
@@ -266,7 +290,8 @@ class _Part:
     #: some that may be its are not among them
     spared: bool = False
 
-    marked: int = 0
+    #: how much of it was looked at for marks
+    looked_at: int = 0
 
     @property
     def text(self) -> str:
@@ -371,8 +396,11 @@ class _Splitter:
             return True
         if hit.mark.unread or current.hit.mark.unread:
             return False
-        current.marked += 1
-        return current.marked > _MOST_MARKS or current.marks.joins(current.text, line)
+        if current.looked_at > _MOST_LOOKED_AT:
+            return True
+        text = current.text
+        current.looked_at += len(text)
+        return current.marks.joins(text, line)
 
     def _begin(self, number: int, hit: _Hit, current: _Part | None, tag: str) -> _Part:
         marks = _marks()[hit.tool]

@@ -11,18 +11,18 @@ from pathlib import Path
 from reframe.core.builtins import parameter, run_after, run_before
 
 import reframe as rfm
-from railgauge.checks.application import ApplicationCheck
-from railgauge.checks.cases import (
+from railgauge.checks.framework.cases import (
     ApplicationCase,
     PairCase,
     SettingCase,
     StateCase,
     SweepCase,
 )
-from railgauge.checks.contention import InState
-from railgauge.checks.mpi_under_load import MpiBesideCheck
-from railgauge.checks.pair import PairCheck
-from railgauge.checks.ranks import RanksCheck, WholePartitions
+from railgauge.checks.jobs.client_server import PairCheck
+from railgauge.checks.jobs.mpi_job import RanksCheck, WholePartitions
+from railgauge.checks.mpi.application import ApplicationCheck
+from railgauge.checks.mpi.mpi_under_load import MpiBesideCheck
+from railgauge.checks.tcp.cpu_load import InState
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Provenance, Reference

@@ -21,10 +21,10 @@ from datetime import datetime, timezone
 from importlib import metadata
 
 from railgauge import paths
-from railgauge.atomic import write_text
 from railgauge.campaign import variables
 from railgauge.cli.lab import open_lab
-from railgauge.errors import EXIT_INCONCLUSIVE, EXIT_USAGE, RailgaugeError
+from railgauge.common.atomic import write_text
+from railgauge.common.errors import EXIT_INCONCLUSIVE, EXIT_USAGE, RailgaugeError
 from railgauge.lab import releases, spec
 from railgauge.lab.cluster import Lab
 from railgauge.lab.releases import Release
@@ -122,7 +122,7 @@ ON_NODES: dict[str, Callable[[], None]] = {
     ),
     "MPI's world": lambda: must(
         *(RAILGAUGE, "lab", "exec", "head", "srun", "--mpi=pmix", "--nodes=4"),
-        *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.mpi_world"),
+        *("env", f"PYTHONPATH={paths.SOURCE}", "python3", "-m", "railgauge.node.runners.mpi_world"),
         last="world of 4",
     ),
     "`gate adopt`, `gate hold`": lambda: [

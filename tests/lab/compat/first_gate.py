@@ -9,7 +9,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from railgauge.errors import EXIT_REJECT, EXIT_USAGE
+from railgauge.common.errors import EXIT_REJECT, EXIT_USAGE
 from railgauge.lab.cluster import Lab
 
 from . import first_cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from railgauge.acceptance.accept import compared_with
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from tests.unit import measured
 
 

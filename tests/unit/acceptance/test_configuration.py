@@ -9,7 +9,7 @@ import pytest
 from railgauge import paths
 from railgauge.acceptance import accept
 from railgauge.campaign.folder import Campaign, Requested, Scope, Session
-from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem
 
 #: Of the committed system, which tests do not see.
 SOURCE = paths.SYSTEMS / "vm-pair" / "reframe.yaml"

@@ -11,7 +11,7 @@ import pytest
 
 from railgauge import paths
 from railgauge.acceptance import request
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model.record import Listed
 
 NODES = "dgx-h100-n[01-04]"

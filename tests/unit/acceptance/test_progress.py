@@ -10,7 +10,7 @@ import pytest
 
 from railgauge.acceptance.progress import Progress, RunningSweep, finished
 from railgauge.model.record import Place, Planned
-from railgauge.node import raw
+from railgauge.node.transport import results_file
 from tests.unit import records
 
 
@@ -25,11 +25,11 @@ def sweep_in(folder: Path, name: str = "Rdma_0123abcd", places: int = 4, rounds:
     stage.mkdir(parents=True)
     document = {"places": [{}] * places, "rounds": [[]] * rounds}
     (stage / "sweep.json").write_text(json.dumps(document))
-    return stage / raw.FILE
+    return stage / results_file.FILE
 
 
 def events(path: Path, *some: dict[str, Any]) -> None:
-    writer = raw.Writer(path)
+    writer = results_file.Writer(path)
     for event in some:
         writer.write(event)
     writer.close()

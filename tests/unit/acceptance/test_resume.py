@@ -22,23 +22,31 @@ from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
 
-from railgauge import atomic, paths
+from railgauge import paths
 from railgauge.acceptance import accept, follow, session
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import ENDED, STANDING, Campaign, Requested, Session
-from railgauge.checks import guard, plan
-from railgauge.checks.cases import Case, NodeCase, PairCase, PartitionCase, Places, SweepCase
+from railgauge.checks.framework import plan, reframe_guard
+from railgauge.checks.framework.cases import (
+    Case,
+    NodeCase,
+    PairCase,
+    PartitionCase,
+    Places,
+    SweepCase,
+)
 from railgauge.cli import cli
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common import atomic
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
 from railgauge.model.record import Place, PlaceKey
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import remaining
-from railgauge.verdict.rules import decide
+from railgauge.verdict.campaign.cases import remaining
+from railgauge.verdict.decision.rules import decide
+from railgauge.verdict.decision.verdict import Verdict
 from tests.unit import records
-from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded, kinds
+from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded, kinds
 
 REQUESTED = Requested([], {"RFM_SYSTEM": "lab:ns"}, accept.judged_by("lab"))
 
@@ -485,7 +493,7 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "20261121T042325Z-lab-91c33c"
     folder.mkdir()
     runtime = SimpleNamespace(system=SimpleNamespace(name="lab"), current_run=0)
-    monkeypatch.setattr(guard.runtime, "runtime", lambda: runtime)
+    monkeypatch.setattr(reframe_guard.runtime, "runtime", lambda: runtime)
     monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(folder))
     monkeypatch.delenv(paths.SESSION_VARIABLE, raising=False)
     return folder
@@ -502,19 +510,21 @@ def test_a_session_that_would_be_staged_elsewhere_does_not_begin(
 ) -> None:
     (tmp_path / "link").symlink_to(working)
     for stage in (working / "stage", tmp_path / "link" / "stage"):
-        monkeypatch.setattr(guard.runtime.runtime(), "stage_prefix", str(stage), raising=False)
-        guard.refuse_other_stage()
+        monkeypatch.setattr(
+            reframe_guard.runtime.runtime(), "stage_prefix", str(stage), raising=False
+        )
+        reframe_guard.refuse_other_stage()
     for other in (Path("/scratch/stage"), working / "other"):
-        monkeypatch.setattr(guard.runtime.runtime(), "stage_prefix", str(other))
-        with pytest.raises(guard.ReframeError, match=rf"staged in {other}.*RFM_STAGE_DIR"):
-            guard.refuse_other_stage()
+        monkeypatch.setattr(reframe_guard.runtime.runtime(), "stage_prefix", str(other))
+        with pytest.raises(reframe_guard.ReframeError, match=rf"staged in {other}.*RFM_STAGE_DIR"):
+            reframe_guard.refuse_other_stage()
 
 
 def test_a_case_leaves_its_end_bound_to_its_record(working: Path) -> None:
     stage = working / "stage" / "Tcp_1"
     stage.mkdir(parents=True)
     (stage / "railgauge.jsonl").write_text("{}")
-    guard.EndKeeper().on_task_success(task(stage))
+    reframe_guard.EndKeeper().on_task_success(task(stage))
     (path,) = (working / ENDED).iterdir()
     end = json.loads(path.read_text())
     assert (end["result"], end["stage"], end["nodes"]) == ("pass", "stage/Tcp_1", ["n1"])
@@ -522,7 +532,7 @@ def test_a_case_leaves_its_end_bound_to_its_record(working: Path) -> None:
 
 
 def test_a_case_that_never_had_a_stage_leaves_that_it_failed(working: Path) -> None:
-    guard.EndKeeper().on_task_failure(task(None))
+    reframe_guard.EndKeeper().on_task_failure(task(None))
     (path,) = (working / ENDED).iterdir()
     end = json.loads(path.read_text())
     assert (end["result"], end["stage"], end["record_sha256"]) == ("fail", None, None)
@@ -535,12 +545,12 @@ def test_a_full_results_area_does_not_end_the_session(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(atomic, "write_text", full)
-    guard.EndKeeper().on_task_success(task(None))
+    reframe_guard.EndKeeper().on_task_success(task(None))
     assert list((working / ENDED).iterdir()) == []
 
 
 def test_a_case_that_is_aborted_has_not_ended(working: Path) -> None:
-    guard.EndKeeper().on_task_abort(task(None))
+    reframe_guard.EndKeeper().on_task_abort(task(None))
     assert not (working / ENDED).exists()
 
 
@@ -580,7 +590,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
     def original(_: object, jobs: Sequence[Job]) -> None:
         late.extend(j for j in jobs if time.time() - j.submit_time >= j.max_pending_time)
 
-    guard.patient(original)(None, [job])
+    reframe_guard.wrap_pending_timeout(original)(None, [job])
     assert (late == []) == waits
     assert (job._exception is None) == waits
 

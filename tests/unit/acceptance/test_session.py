@@ -17,13 +17,22 @@ from railgauge.acceptance import session
 _IMPORTS = """
 import sys
 from pathlib import Path
-from railgauge.node import {module}
+import railgauge.node.{module}
 ours = {{name: found.__cached__ for name, found in sys.modules.items() if "railgauge" in name}}
 print(len(ours), *sorted(name for name, cached in ours.items() if not Path(cached).exists()))
 """
 
 
-@pytest.mark.parametrize("module", ["agent", "conducting", "launches", "ranks", "mpi_under_load"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "orchestration.agent",
+        "orchestration.server",
+        "orchestration.group_launches",
+        "runners.mpi_ranks",
+        "runners.mpi_under_load",
+    ],
+)
 def test_nothing_that_nodes_import_is_compiled_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:

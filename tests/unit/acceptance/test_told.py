@@ -15,8 +15,8 @@ import pytest
 from railgauge import paths
 from railgauge.acceptance import accept
 from railgauge.campaign.folder import Campaign
-from railgauge.verdict.answer import Verdict
-from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded
+from railgauge.verdict.decision.verdict import Verdict
+from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded
 
 DOCUMENT = paths.HOME / "docs" / "report.md"
 

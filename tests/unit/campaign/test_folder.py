@@ -16,7 +16,7 @@ from railgauge import processes
 from railgauge.campaign import folder
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign, Requested, RunningError, Scope
 from railgauge.cli import cli
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 
 OLDER, NEWER = "20261121T042325Z-lab-91c33c", "20261122T042325Z-lab-0a1b2c"
 FUTURE = "29380101T000000Z-lab-0a1b2c"

@@ -26,8 +26,8 @@ from typing import Any
 import pytest
 
 from railgauge import hostlist, paths, systems
-from railgauge.node.conductor import launch_argv
-from railgauge.node.sweep import Sweep
+from railgauge.node.orchestration.conductor import launch_argv
+from railgauge.node.orchestration.sweep_file import Sweep
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from railgauge.checks import nccl_hang, topology
+from railgauge.checks.collectives import nccl_hang
+from railgauge.checks.framework import topology
 from railgauge.hostlist import expand
 from railgauge.model.leaves import Leaves
-from railgauge.node import raw
+from railgauge.node.transport import results_file
 from railgauge.tools import nccl_log
 from railgauge.tools.nccl_log.ras import RankProcess
-from tests.unit.checks import jobs
+from tests.unit.checks import ended_jobs
 
 JOBS = Path(__file__).parents[2] / "data" / "gpu" / "jobs"
 
@@ -26,13 +27,13 @@ JOBS = Path(__file__).parents[2] / "data" / "gpu" / "jobs"
 @contextmanager
 def judged(name: str, results: Path) -> Iterator[Any]:
     """The check, with what its job left."""
-    with jobs.session("lab-gpu", results, RAILGAUGE_NODES="n[1-4]") as known:
+    with ended_jobs.session("lab-gpu", results, RAILGAUGE_NODES="n[1-4]") as known:
         kind = known[name.partition("-")[0]].kind
-        made = jobs.ended(kind(variant_num=0), results / "stage")
+        made = ended_jobs.ended(kind(variant_num=0), results / "stage")
         made._rfm_dry_run = True
         made.choose_places()
-        shutil.copy(JOBS / name / raw.FILE, made.stagedir)
-        jobs.judge(made)
+        shutil.copy(JOBS / name / results_file.FILE, made.stagedir)
+        ended_jobs.judge(made)
         yield made
 
 
@@ -172,7 +173,7 @@ def again(check: Any, answer: str) -> list[Any]:
 
 
 def test_no_environment_is_left_of_a_real_job() -> None:
-    for path in JOBS.rglob(raw.FILE):
+    for path in JOBS.rglob(results_file.FILE):
         text = gzip.decompress(path.read_bytes()).decode()
         assert '"nccl_version": 22809' in text or "NCCL version 2.28.9" in text
         assert "PMIX_" not in text and "OMPI_" not in text

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge.cli import cli, running
-from tests.unit.verdict.test_rules import PAIR_FAILURE, Recorded
+from tests.unit.verdict.decision.test_rules import PAIR_FAILURE, Recorded
 
 
 @pytest.mark.parametrize(("words", "options"), [((), ()), (("--runs", "5"), ("--reruns=4",))])

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import limits
 
 DATA = paths.HOME / "tests" / "data" / "iperf2"

@@ -19,12 +19,12 @@ from railgauge import systems
 from railgauge.campaign import inventories
 from railgauge.campaign.folder import Campaign
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model.failure import DIRECTION, NO_REFERENCE, Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
-from railgauge.verdict import before_after, table
-from railgauge.verdict import compare as of_campaign
+from railgauge.verdict.campaign import cases as of_campaign
+from railgauge.verdict.comparison import before_after, measurement_table
 from tests.unit import measured
 from tests.unit.measured import PLACES
 
@@ -237,27 +237,27 @@ def test_no_accepted_campaign_is_an_error(root: Path) -> None:
 
 def test_the_table_beside_the_records_is_made_once_and_anew_when_they_change(root: Path) -> None:
     campaign = measured.leave(root, 0, values(0))
-    first = table.read(campaign)
-    path = campaign.folder / table.FILE
+    first = measurement_table.read(campaign)
+    path = campaign.folder / measurement_table.FILE
     made = path.stat().st_mtime_ns
-    assert table.read(campaign).equals(first) and path.stat().st_mtime_ns == made
+    assert measurement_table.read(campaign).equals(first) and path.stat().st_mtime_ns == made
     os.utime(campaign.folder / "report.json", ns=(made + 10**9, made + 10**9))
-    table.read(campaign)
+    measurement_table.read(campaign)
     assert path.stat().st_mtime_ns > made
 
 
 def test_a_table_that_cannot_be_written_leaves_nothing_and_is_made_each_time(root: Path) -> None:
     campaign = measured.leave(root, 0, values(0))
-    (campaign.folder / table.FILE).mkdir()
-    assert table.read(campaign).height == len(PLACES)
+    (campaign.folder / measurement_table.FILE).mkdir()
+    assert measurement_table.read(campaign).height == len(PLACES)
     assert not list(campaign.folder.glob(".measurements*"))
 
 
 def test_a_broken_table_is_made_anew(root: Path) -> None:
     campaign = measured.leave(root, 0, values(0))
-    first = table.read(campaign)
-    (campaign.folder / table.FILE).write_bytes(b"PAR1")
-    assert table.read(campaign).equals(first)
+    first = measurement_table.read(campaign)
+    (campaign.folder / measurement_table.FILE).write_bytes(b"PAR1")
+    assert measurement_table.read(campaign).equals(first)
 
 
 # ---- anyone's numbers ----
@@ -442,6 +442,6 @@ def test_the_launches_of_several_jobs_of_a_check_are_several_places(root: Path) 
     campaign = measured.leave(root, 0, dict.fromkeys(PLACES, 390.0), facts=facts)
     cases = of_campaign.read(campaign)
     jobs = [dataclasses.replace(case, unique_name=f"job{n // 4}") for n, case in enumerate(cases)]
-    side = before_after.of_tables([table.made_of(jobs)], {})
+    side = before_after.of_tables([measurement_table.made_of(jobs)], {})
     whole = "launch 0 of 8 places"
     assert sorted(side["place"]) == [f"{whole}, n[1-8]", f"{whole}, n[9-16]"]

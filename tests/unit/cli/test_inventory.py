@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from railgauge.cli import inventory
 from railgauge.cluster import inventories
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model.inventory import Inventory
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes

@@ -16,11 +16,12 @@ from railgauge import paths
 from railgauge.cli import cli, running
 from railgauge.cli import lab as lab_commands
 from railgauge.lab import fault_kinds, faults, spec
+from railgauge.lab.fault import Fault
 from railgauge.model.record import Listed
 from railgauge.model.uplinks import Uplink, document
 from tests.unit import measured
 from tests.unit.report.feeds.test_schemas import SCHEMAS, require
-from tests.unit.verdict.test_rules import Recorded
+from tests.unit.verdict.decision.test_rules import Recorded
 
 DATA = paths.HOME / "tests" / "data"
 
@@ -103,6 +104,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("limit", "limit all_reduce --ranks 16 --nodes 2 --nic 400x8 --nvlink 450"),
         ("explain", "explain"),
         ("explain", "explain node-lost floor"),
+        ("explain", "explain spark-power-state"),
+        ("published", "published"),
+        ("published", "published dgx-spark --kind fault"),
+        ("symptoms", "explain tests/data/nccl-tests tests/data/nccl-log/socket-fallback.txt"),
+        ("read", "read tests/data/nccl-tests"),
         ("power", "power dgx-h100 --runs 3 --noise 0.01"),
         ("power", "power lab --runs 1 --noise 0.9"),
         ("references", "references --system dgx-h100"),
@@ -199,7 +205,7 @@ def test_the_lab_is_as_its_schema(monkeypatch: pytest.MonkeyPatch, states: dict[
         services=described.services,
         service_runs=lambda name: True,
     )
-    fault = fault_kinds.Fault("rate", "n1", 10.0, "eth0")
+    fault = Fault("rate", "n1", 10.0, "eth0")
     monkeypatch.setattr(lab_commands, "open_lab", lambda: cluster)
     monkeypatch.setattr(faults, "active", lambda _: [fault])
     monkeypatch.setattr(fault_kinds, "problem", lambda *_: "")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
-from railgauge.atomic import write_json
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
+from railgauge.common.atomic import write_json
 from railgauge.model import record
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row

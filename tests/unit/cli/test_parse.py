@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from railgauge import paths
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.tools import table
 
 DATA = paths.HOME / "tests" / "data"
@@ -35,7 +35,16 @@ def empty(tmp_path: Path) -> str:
 
 
 def test_tools_that_people_run_by_hand_have_a_command() -> None:
-    assert TOOLS == ["iperf2", "iperf3", "nccl-tests", "osu", "perftest", "wdt"]
+    assert [
+        *("all_reduce_bench", "fabtests", "hp2p", "iperf2", "iperf3", "nccl-log", "nccl-tests"),
+        *("ncclras", "nvbandwidth", "osu", "perftest", "qperf", "sockperf", "ucx_perftest", "wdt"),
+    ] == TOOLS
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_document_of_the_formats_has_a_line_for_it(tool: str) -> None:
+    document = (paths.HOME / "docs" / "tools.md").read_text(encoding="utf-8")
+    assert f"\n| `{tool}` | " in document
 
 
 @pytest.mark.parametrize("tool", TOOLS)

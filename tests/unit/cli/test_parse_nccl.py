@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railgauge import cli
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.systems import rehearsal
 
 RECORDED = Path(__file__).parents[2] / "data" / "nccl-tests" / "gb200-2x4-mnnvl-16GiB.txt"

@@ -18,13 +18,13 @@ from yamllint.config import YamlLintConfig
 from railgauge import paths
 from railgauge.campaign import folder
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import reference_file, references
 from railgauge.model.failure import DIRECTION, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry
-from railgauge.verdict import baselines, table
+from railgauge.verdict.comparison import measurement_table, promotion
 from tests.unit import measured
 from tests.unit.measured import PLACES, bandwidth
 
@@ -495,10 +495,10 @@ def test_the_bounds_are_tried_and_the_rate_is_said(root: Path) -> None:
 
 def test_runs_of_one_campaign_do_not_show_how_campaigns_differ(root: Path) -> None:
     ids = several(root, 2)
-    tables = [table.read(folder.load(name)) for name in ids]
+    tables = [measurement_table.read(folder.load(name)) for name in ids]
     one = folder.load(ids[0])
     runs = [frame.with_columns(run=pl.lit(f"{n}")) for n, frame in enumerate(tables * 2)]
-    (entry,) = baselines.propose([(one, pl.concat(runs))]).entries
+    (entry,) = promotion.propose([(one, pl.concat(runs))]).entries
     assert entry.metrics["bandwidth"].lower == -0.03
 
 

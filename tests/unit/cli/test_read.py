@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from railgauge import paths
+from railgauge import paths, textfiles
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 
 DATA = paths.HOME / "tests" / "data"
 GOOD = DATA / "perftest" / "write-client.txt"
 WRONG = DATA / "iperf2" / "refused-client.txt"
 TEXT = DATA / "iperf3" / "text-3.12-client.txt"
+LOG = DATA / "nccl-log" / "socket-fallback.txt"
 
 
 def typed(*words: object, stdin: bytes | None = None) -> Result:
@@ -34,13 +36,13 @@ def test_a_measurement_is_a_line_with_its_share_of_the_limit() -> None:
 def test_a_run_that_is_no_result_ends_with_1_and_its_reason() -> None:
     answer = typed(GOOD, WRONG, TEXT)
     assert answer.exit_code == 1
-    assert f"wrong: {WRONG}:3  iperf2: client: line 9: found" in answer.output
+    assert f"wrong: {WRONG}:3  iperf2: output: line 9: found" in answer.output
 
 
 def test_what_is_not_read_ends_with_2_and_its_reason() -> None:
-    answer = typed(GOOD, TEXT)
+    answer = typed(GOOD, "-", stdin=b"\x1f\x8b\0")
     assert answer.exit_code == 2
-    assert f"not read: {TEXT}:2: the text of iperf3 is not read" in answer.output
+    assert "not read: -: not a whole gzip file" in answer.output
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "\0\1\2"])
@@ -106,4 +108,108 @@ def test_a_stand_in_says_so(tmp_path: Path) -> None:
 
 def test_help_names_the_tools() -> None:
     shown = " ".join(typed("--help").output.split())
-    assert "iperf2, iperf3, nccl-tests, osu, perftest, wdt" in shown
+    tools = ("hp2p", "iperf2", "iperf3", "nvbandwidth", "osu", "perftest", "ucx_perftest", "wdt")
+    assert all(f"{tool}, " in shown or f"{tool}." in shown for tool in tools)
+
+
+# ---- large files ----
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every file be a large one, in pieces that cut its lines."""
+    monkeypatch.setattr(textfiles, "LARGE_FILE", 0)
+    monkeypatch.setattr(textfiles, "_PIECE", 977)
+
+
+LARGE = sorted(
+    path
+    for pattern in ("iperf3/*", "nccl-log/*", "gpu/ras/*", "perftest/write-*", "gpu/runs/*/out")
+    for path in DATA.glob(pattern)
+)
+
+
+@pytest.mark.parametrize("path", LARGE, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_large_file_is_read_as_a_small_one(
+    path: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    text = path.read_text(encoding="utf-8").partition("\n")[2]
+    (tmp_path / "log").write_text(text, encoding="utf-8")
+    whole = json.loads(typed(tmp_path / "log", "--json").output)
+    request.getfixturevalue("small_pieces")
+    pieces = json.loads(typed(tmp_path / "log", "--json").output)
+    for run in (*whole["runs"], *pieces["runs"]):
+        # A file of one output begins at its first line.
+        run.pop("line")
+    assert pieces == whole
+
+
+def test_a_large_file_that_stops_answering_is_named(
+    tmp_path: Path, small_pieces: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: textfiles.Large) -> None:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "log").write_text("text\n")
+    monkeypatch.setattr(textfiles.Large, "pieces", broken)
+    answer = typed(tmp_path)
+    assert answer.exit_code == 2
+    assert f"not read: {tmp_path / 'log'}: Input/output error" in answer.output
+
+
+@pytest.mark.parametrize(
+    "name", ["p4-3.18-client.json", "bidir-p2-3.22-client.json", "stream-p2-3.22-client.json"]
+)
+def test_a_large_document_that_is_cut_is_none(
+    name: str, tmp_path: Path, small_pieces: None
+) -> None:
+    text = (DATA / "iperf3" / name).read_text(encoding="utf-8").partition("\n")[2].rstrip()
+    for end in range(1, len(text), 211):
+        (tmp_path / "log").write_text(text[:end], encoding="utf-8")
+        assert typed(tmp_path / "log").exit_code != 0, text[:end][-80:]
+
+
+def test_a_large_log_with_the_table_of_a_tool_is_that_tools(
+    tmp_path: Path, small_pieces: None
+) -> None:
+    table = (DATA / "gpu" / "runs" / "two-hosts" / "out").read_text(encoding="utf-8")
+    (tmp_path / "log").write_text(LOG.read_text(encoding="utf-8") + table, encoding="utf-8")
+    [run] = json.loads(typed(tmp_path / "log", "--json").output)["runs"]
+    assert run["tool"] == "nccl-tests"
+
+
+# ---- published numbers ----
+
+GB200 = DATA / "nccl-tests" / "gb200-2x4-mnnvl-16GiB.txt"
+
+
+def test_published_numbers_stand_below_their_measurement_with_their_source() -> None:
+    line, below = typed(GB200).output.splitlines()[:2]
+    assert line.endswith("811.71 GB/s")
+    assert below.startswith(
+        "    published: 191.4 to 882.51 GB/s, 5 numbers; the nearest condition: "
+    )
+    assert "838.07 GB/s on gb200: 16 GiB, 2 x 4 GPUs" in below and "[NVIDIA/cluster-" in below
+
+
+def test_a_system_narrows_the_published_numbers() -> None:
+    below = typed(GB200, "--system", "h100").output.splitlines()[1]
+    assert "GB/s on h100: 16 GiB" in below
+    assert below.endswith("; differs: system h100, here NVIDIA GB200, GPUs 16, here 8")
+    error = typed(GB200, "--system", "nosuch").exception
+    assert isinstance(error, RailgaugeError) and error.exit_code == 3
+
+
+def test_a_published_number_changes_no_exit_code(tmp_path: Path) -> None:
+    slow = GB200.read_text().replace("811.71", "  3.00").replace("810.35", "  3.00")
+    assert slow != GB200.read_text()
+    (tmp_path / "log").write_text(slow)
+    plain = typed(tmp_path / "log", "--system", "dgx-station")
+    assert typed(tmp_path / "log").exit_code == plain.exit_code
+
+
+def test_a_run_that_is_no_result_has_no_published_numbers(tmp_path: Path) -> None:
+    text = GB200.read_text()
+    (tmp_path / "log").write_text(text[: text.index("# Out of bounds")])
+    answer = typed(tmp_path / "log")
+    assert answer.exit_code == 1 and "published: " not in answer.output

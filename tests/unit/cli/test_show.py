@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from railgauge.atomic import write_json
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
 from railgauge.cli import cli
 from railgauge.cli.show import _chosen, _names
-from railgauge.errors import RailgaugeError
+from railgauge.common.atomic import write_json
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import record
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
-from railgauge.node import raw, sweep
+from railgauge.node.orchestration import sweep_file
+from railgauge.node.transport import results_file
 from tests.unit import records
-from tests.unit.verdict.test_rules import case_on
+from tests.unit.verdict.decision.test_rules import case_on
 
 PLACES = ("n1:n2:0-0", "n1:n2:1-1", "n2:n3:0-0")
 CHECKS = ("RailProbe", "RdmaLatency")
@@ -50,14 +51,14 @@ def leave_sweep(stage: Path, check: str) -> None:
     listed = [
         {
             "name": name,
-            "program": "pair",
+            "program": "client_server",
             "roles": {"server": server, "client": client},
             "order": 0,
         }
         for name, (server, client) in zip(PLACES, pairs, strict=True)
     ]
     write_json(
-        stage / sweep.FILE,
+        stage / sweep_file.FILE,
         {
             "tool": "perftest",
             "nodes": ["n1", "n2", "n3"],
@@ -66,7 +67,7 @@ def leave_sweep(stage: Path, check: str) -> None:
             "orders": [{"run_limit_s": 1}],
         },
     )
-    writer = raw.Writer(stage / raw.FILE)
+    writer = results_file.Writer(stage / results_file.FILE)
     results = []
     for number, (server, client) in enumerate(pairs):
         for role, node in (("server", server), ("client", client)):
@@ -194,7 +195,7 @@ def test_an_unknown_check_is_answered_with_the_known_ones(campaign: Path) -> Non
 
 
 def test_outputs_that_cannot_be_read_are_an_error_beside_what_is_known(campaign: Path) -> None:
-    (campaign / "stage" / "RailProbe" / raw.FILE).write_bytes(b"no gzip")
+    (campaign / "stage" / "RailProbe" / results_file.FILE).write_bytes(b"no gzip")
     answer = show("latest", "n1:n2:0-0")
     assert [line.split()[1] for line in titles(answer)] == list(CHECKS)
     assert isinstance(answer.exception, RailgaugeError)
@@ -202,14 +203,14 @@ def test_outputs_that_cannot_be_read_are_an_error_beside_what_is_known(campaign:
 
 
 def test_a_sweep_that_broke_off_is_shown_as_far_as_it_came(campaign: Path) -> None:
-    path = campaign / "stage" / "RailProbe" / raw.FILE
+    path = campaign / "stage" / "RailProbe" / results_file.FILE
     path.write_bytes(path.read_bytes()[:-10])
     assert "RailProbe server of n1:n2:0-0" in show("latest", "n1:n2:0-0").output
 
 
 def test_a_job_that_is_no_sweep_is_shown_by_its_files(campaign: Path) -> None:
     stage = campaign / "stage" / "RailProbe"
-    (stage / raw.FILE).unlink()
+    (stage / results_file.FILE).unlink()
     (stage / "server.out").write_text("of a job\n")
     answer = show("latest", "n1:n2:0-0", "--check", "RailProbe")
     assert "--- server, standard output\nof a job\n" in answer.output
@@ -225,8 +226,8 @@ def test_a_group_of_nodes_is_shown_with_the_table_of_its_launch(
 ) -> None:
     stage = campaign / "stage" / "RailProbe"
     # A list of launches has no roles.
-    write_json(stage / sweep.FILE, {"places": [{"name": name} for name in PLACES]})
-    writer = raw.Writer(stage / raw.FILE)
+    write_json(stage / sweep_file.FILE, {"places": [{"name": name} for name in PLACES]})
+    writer = results_file.Writer(stage / results_file.FILE)
     event = {"event": "launch", "launch": 4, "places": [0, 1], "parent": None, "why": ""}
     files = {"hang.out": "rank 5 lags behind\n"}
     writer.write({**event, "seconds": 1.0, "out": "a table\n", "err": "", "files": files})
@@ -247,7 +248,7 @@ def test_of_many_ranks_those_that_failed_are_shown_first_and_long_files_by_their
     campaign: Path,
 ) -> None:
     stage = campaign / "stage" / "RailProbe"
-    writer = raw.Writer(stage / raw.FILE)
+    writer = results_file.Writer(stage / results_file.FILE)
     for rank in range(20):
         line = exit_line(f"rank{rank}", "n1")
         line["call"]["exit_code"] = 3 if rank == 19 else 0

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from scipy import stats
 
 from railgauge.cli import cli
-from railgauge.errors import RailgaugeError
-from railgauge.verdict.trend import mann_kendall
+from railgauge.common.errors import RailgaugeError
+from railgauge.verdict.comparison.trend import mann_kendall
 from tests.unit import measured
 from tests.unit.measured import PLACES
 

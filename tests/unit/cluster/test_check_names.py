@@ -11,7 +11,7 @@ import pytest
 from railgauge import paths
 from railgauge.cluster import check_names
 from railgauge.cluster.store import GateRules
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.yamlfile import load_model
 
 OWN = """\
@@ -74,7 +74,7 @@ def test_reframe_is_not_needed() -> None:
     program = (
         "import sys; sys.modules['reframe'] = None\n"
         "from railgauge.cluster.store import GateRules\n"
-        "GateRules(teeth={'RdmaUsage': 'hold'})"
+        "GateRules(enforcement={'RdmaUsage': 'hold'})"
     )
     subprocess.run(
         [sys.executable, "-c", program], env={"PYTHONPATH": str(paths.SOURCE)}, check=True

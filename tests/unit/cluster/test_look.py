@@ -16,8 +16,8 @@ from railgauge import paths, systems
 from railgauge.cluster import look as looking
 from railgauge.cluster import mpi, ready
 from railgauge.cluster.look import from_reframe, job_options, parse
-from railgauge.errors import EnvironmentProblem
-from railgauge.node.site_look import MARK
+from railgauge.common.errors import EnvironmentProblem
+from railgauge.node.system.readiness import MARK
 from railgauge.slurm import client, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes

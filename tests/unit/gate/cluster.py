@@ -12,7 +12,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from railgauge.cli import cli
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.locating import Suspect
 from railgauge.locating.suspects import Measure
@@ -20,7 +20,7 @@ from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import Reservation, SlurmNode
-from railgauge.verdict.answer import Finding
+from railgauge.verdict.campaign.finding import Finding
 
 
 class Slurm:
@@ -72,7 +72,7 @@ class Slurm:
     def drain(self, names: Any, reason: str, by: str = slurm_nodes.OURS) -> None:
         for name in names:
             node = self.show([name])[name]
-            if by == slurm_nodes.OURS and node.returns_by_itself:
+            if by == slurm_nodes.OURS and node.resumes_after_reboot:
                 self.resume([name])
             elif by == slurm_nodes.OURS and node.drained and not node.ours:
                 continue

@@ -20,4 +20,4 @@ def test_a_new_check_only_records() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_a_shipped_file_names_checks_that_there_are(path: Path) -> None:
-    assert load_model(path, GateRules).teeth
+    assert load_model(path, GateRules).enforcement

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.node import gate as node_gate
 from railgauge.node.gate import NoStore, Rules, changes
 from railgauge.node.inventory.compare import Change

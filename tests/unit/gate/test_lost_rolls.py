@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.installer import MARK
 from railgauge.gate.journal import Roll
@@ -293,6 +293,9 @@ def running(damaged: Path, request: pytest.FixtureRequest) -> Iterator[None]:
         program, environment = ["cat"], {**environment, MARK: str(end)}
     with subprocess.Popen(program, stdin=subprocess.PIPE, env=environment) as process:
         assert process.stdin is not None
+        # Popen returns as the kernel begins the program, and the command line is there a little later.
+        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            pass
         yield
         process.stdin.close()
 

@@ -112,9 +112,9 @@ def test_it_is_gone_once_a_pass_finds_that_the_gate_drained_the_node(nodes: Slur
 
 def test_it_is_gone_once_a_patrol_holds_the_node(area: Path, nodes: Slurm) -> None:
     counted = dataclasses.replace(store.rules("lab").counted, max_hold=9)
-    node_gate.keep_out(area, counted, {"n3": "too slow"}, act=False)
+    node_gate.drain_within_cap(area, counted, {"n3": "too slow"}, act=False)
     assert WHY in store_words()
-    node_gate.keep_out(area, counted, {"n3": "too slow"}, act=True)
+    node_gate.drain_within_cap(area, counted, {"n3": "too slow"}, act=True)
     assert "n3" not in nodes.open() and store_words() == ""
 
 

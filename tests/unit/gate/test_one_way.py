@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from railgauge.gate import run, testing
-from tests.unit.verdict.test_rules import Recorded, in_one_sweep, measured_again, recorded, slow
+from tests.unit.verdict.decision.test_rules import (
+    Recorded,
+    in_one_sweep,
+    measured_again,
+    recorded,
+    slow,
+)
 
 from .cluster import Slurm, held
 

@@ -8,7 +8,7 @@ import pytest
 
 from railgauge.acceptance import request
 from railgauge.cluster import store
-from railgauge.errors import EXIT_SUSPECT
+from railgauge.common.errors import EXIT_SUSPECT
 from railgauge.gate import journal
 from railgauge.model.record import Listed
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from railgauge.cluster import rights
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.slurm import client
 from tests.unit.gate.cluster import Answers, Campaigns, Slurm, gate, held, said
 

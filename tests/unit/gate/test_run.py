@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from railgauge.acceptance import accept
 from railgauge.cli import cli
 from railgauge.cluster import store
-from railgauge.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, lease, partners, run, testing
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate

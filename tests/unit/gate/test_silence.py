@@ -8,7 +8,7 @@ import pytest
 
 from railgauge.acceptance import accept
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.slurm import nodes as slurm_nodes
 
 from .cluster import Campaigns, Slurm, gate, held, said

@@ -129,7 +129,10 @@ def test_the_command_tells_and_proposes(tmp_path: Path, monkeypatch: pytest.Monk
         write_standings(tmp_path / "campaigns" / name / STANDING, standings)
     answer = CliRunner().invoke(cli, ["gate", "trust", "--system", "lab"])
     assert answer.exit_code == 0, answer.output
-    assert "Brandnew: record -> hold: edit teeth in configs/systems/lab/gate.yaml" in answer.output
+    assert (
+        "Brandnew: record -> hold: edit enforcement in configs/systems/lab/gate.yaml"
+        in answer.output
+    )
     answer = CliRunner().invoke(cli, ["gate", "trust", "--system", "lab", "--json"])
     require("gate-trust", json.loads(answer.output))
     by_check = {one["check"]: one for one in json.loads(answer.output)["checks"]}

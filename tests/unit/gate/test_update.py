@@ -20,7 +20,7 @@ import pytest
 
 from railgauge import processes
 from railgauge.cluster import store
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.installer import BEGIN
 from railgauge.gate.journal import Roll

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railgauge.cli import lab
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.lab import faults
-from railgauge.lab.fault_kinds import Fault
+from railgauge.lab.fault import Fault
 from railgauge.model.uplinks import Uplink, parse
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab import driver, render
 from railgauge.lab.spec import LabSpec
 

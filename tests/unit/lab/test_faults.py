@@ -6,13 +6,14 @@ import math
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.lab import faults, flapping, switches
 from railgauge.lab.cluster import Lab
+from railgauge.lab.fault import Unit
 from railgauge.lab.fault_kinds import KINDS
 from railgauge.lab.nodes import NamespaceNodes
 from railgauge.lab.spec import LabSpec
@@ -437,8 +438,9 @@ def test_a_rail_of_a_vm_has_an_rdma_device(struck: Struck) -> None:
 @pytest.mark.parametrize(("kind", "usage"), [(name, KINDS[name].usage) for name in KINDS])
 def test_what_is_told_of_a_fault_can_be_typed(kind: str, usage: str) -> None:
     described = KINDS[kind]
-    assert (described.unit is not None) is bool(re.search("GBITS|BYTES|MS|PERCENT|SECONDS", usage))
-    assert ("NODE" in usage or "LEAF" in usage) is (described.on != "lab")
+    words = set(re.findall(r"\w+", usage))
+    assert words & set(get_args(Unit)) == ({described.unit} if described.unit else set())
+    assert bool(words & {"NODE", "LEAF", "SWITCH"}) is (described.on != "lab")
 
 
 # ---- two faults ----

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab import guest
 from tests.unit.node.sweeping import PATIENCE_S
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab import host, releases, render, rootfs, spec
 from railgauge.lab.cluster import Lab
 

@@ -14,7 +14,7 @@ from railgauge import paths
 from railgauge.acceptance import session
 from railgauge.cli import cli
 from railgauge.cli.lab import open_lab
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.lab import releases, render, spec, system_in
 from railgauge.lab.cluster import Lab
 from railgauge.processes import Process
@@ -147,7 +147,8 @@ def test_the_lab_that_is_up_knows_its_system(is_up: Path) -> None:
 
 def test_a_system_that_is_not_the_labs_is_refused_with_those_that_are() -> None:
     with pytest.raises(
-        RailgaugeError, match=r"'vm-pair': .*no lab\.yaml; it can be lab, lab-gpu, lab-numa, lab32"
+        RailgaugeError,
+        match=r"'vm-pair': .*no lab\.yaml; it can be lab, lab-gpu, lab-ib, lab-numa, lab32",
     ):
         open_lab(system="vm-pair")
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.cli.lab import open_lab
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.lab import guest, initrd, network, vm
 from railgauge.lab.cluster import Lab
 from railgauge.lab.spec import LabSpec, Node

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.checks.pairing import cover
+from railgauge.checks.framework.pairing import cover
 from railgauge.locating import End, Evidence, Located, Result, locate, plan
 from railgauge.locating.uplinks import not_by_chance
 from tests.unit.locating.campaigns import Fabric, Noise, heavy, located, normal, told
@@ -581,7 +581,7 @@ def test_a_spines_counters_alone_accuse_nobody() -> None:
 
 def test_a_spine_is_not_confirmed_where_no_leaf_was_measured_within() -> None:
     evidence = _behind_a_lossy_spine({}, 1)
-    between = [o for o in evidence.results if evidence.crosses(o)]
+    between = [o for o in evidence.results if evidence.group(o.ends) == "between"]
     evidence = Evidence(evidence.leaves)
     evidence.add(between)
     evidence.uplink_events = _counted(*SPINE2)

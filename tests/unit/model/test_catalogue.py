@@ -13,7 +13,7 @@ from railgauge import paths
 from railgauge.model import catalogue
 
 #: The classes that take a kind, and the place of it among their arguments.
-_MADE = {"Failure": 0, "Finding": 1, "Contradiction": 0}
+_MADE = {"Failure": 0, "Finding": 1, "Contradiction": 0, "FabricFinding": 0}
 
 
 def _values(module: object, node: ast.expr, chosen: Mapping[str, ast.expr]) -> Iterator[object]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory, diff, fingerprint, load
 from railgauge.node.inventory import SCHEMA, take

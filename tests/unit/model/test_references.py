@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model import references
 from railgauge.model.measurement import METRICS, Measurement
 from railgauge.model.references import Provenance, Reference

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgauge.common.spread import jain
 from railgauge.model import uplinks
 from railgauge.model.uplinks import CountersUnread, Uplink
-from railgauge.node.counters import jain
 
 ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths
-from railgauge.node import raw, worker
+from railgauge.node.orchestration import worker
+from railgauge.node.transport import results_file
 
 #: Limit of a wait for what comes within seconds: beside labs, on a host that stands still now and
 #: then, it takes longer.
@@ -155,7 +156,7 @@ class Sweep:
 
     def pair(self, server: str, client: str, order: int = 0) -> int:
         """One more place; its number."""
-        self.places.append(("pair", order, {"server": server, "client": client}))
+        self.places.append(("client_server", order, {"server": server, "client": client}))
         return len(self.places) - 1
 
     def document(self) -> dict[str, Any]:
@@ -186,7 +187,13 @@ class Sweep:
         name, value = self.mark.split("=")
         self._began = time.monotonic()
         self.process = subprocess.Popen(
-            [*self.before, sys.executable, "-m", "railgauge.node.conductor", "sweep.json"],
+            [
+                *self.before,
+                sys.executable,
+                "-m",
+                "railgauge.node.orchestration.conductor",
+                "sweep.json",
+            ],
             cwd=folder / "job",
             env={
                 "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -215,7 +222,7 @@ class Sweep:
     def wait(self, limit_s: float = PATIENCE_S) -> None:
         wait_until(self.has_ended, "the conductor goes on", limit_s)
 
-    def run(self, folder: Path, limit_s: float = PATIENCE_S) -> raw.Raw:
+    def run(self, folder: Path, limit_s: float = PATIENCE_S) -> results_file.Raw:
         self.start(folder)
         try:
             self.wait(limit_s)
@@ -223,8 +230,8 @@ class Sweep:
             self.kill()
         return self.raw()
 
-    def raw(self) -> raw.Raw:
-        return raw.read(self.folder / "job" / raw.FILE)
+    def raw(self) -> results_file.Raw:
+        return results_file.read(self.folder / "job" / results_file.FILE)
 
     def agent(self, node: str) -> int:
         """The process id of a node's agent, once it is there."""
@@ -255,7 +262,7 @@ def both_sides(spec: dict[str, Any], limit_s: float = PATIENCE_S) -> list[dict[s
     ends: dict[str, socket.socket] = {}
     processes = []
     for role in ("server", "client"):
-        process, ends[role] = worker.start("pair", spec, role)
+        process, ends[role] = worker.start("client_server", spec, role)
         processes.append(process)
     left: list[dict[str, Any]] = []
     rest = dict.fromkeys(ends, b"")

@@ -12,20 +12,17 @@ import pytest
 
 from railgauge import paths
 
-#: The package's own first file is read on the way to railgauge.node; files are written whole; the
-#: gate asks Slurm. Between the rounds of a sweep its results are looked at: `railgauge.locating`,
-#: which sorts names.
-SHARED = ("errors", "names", "slurm", "slurm.client", "slurm.nodes")
+#: The gate asks Slurm. Between the rounds of a sweep its results are judged: `railgauge.locating`.
+SHARED = ("slurm", "slurm.client", "slurm.nodes")
 PROGRAMS = [
     paths.SOURCE / "railgauge" / "__init__.py",
-    *(paths.SOURCE / "railgauge" / f"{name}.py" for name in ("atomic", "errors", "names")),
     *(
         paths.SOURCE / "railgauge" / "slurm" / f"{name}.py"
         for name in ("__init__", "client", "nodes")
     ),
     *(
         program
-        for room in ("locating", "node")
+        for room in ("common", "locating", "node")
         for program in sorted((paths.SOURCE / "railgauge" / room).rglob("*.py"))
     ),
 ]
@@ -50,13 +47,22 @@ def test_program_imports_the_standard_library_and_its_neighbours_only(program: P
         name
         for name in imported(program)
         if name.partition(".")[0] not in sys.stdlib_module_names
-        and not name.startswith(("railgauge.node.", "railgauge.locating"))
+        and not name.startswith(("railgauge.common", "railgauge.node.", "railgauge.locating"))
         and name not in own
     }
     assert not others
 
 
-@pytest.mark.parametrize("program", ["agent", "conductor", "inventory", "ranks", "site_look"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "orchestration.agent",
+        "orchestration.conductor",
+        "inventory",
+        "runners.mpi_ranks",
+        "system.readiness",
+    ],
+)
 def test_programs_take_no_strangers_file_for_a_module_of_python(
     tmp_path: Path, program: str
 ) -> None:

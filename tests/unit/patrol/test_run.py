@@ -21,7 +21,7 @@ from railgauge.campaign.folder import ENOUGH, STANDING
 from railgauge.cli import cli
 from railgauge.cluster import rights, store
 from railgauge.cluster.store import GateRules, PatrolRules
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.gate.journal import Phase, Roll
 from railgauge.model import record
 from railgauge.model.failure import TAKEN, Failure
@@ -33,7 +33,7 @@ from railgauge.patrol.choose import Candidate
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
-from railgauge.verdict.answer import Finding
+from railgauge.verdict.campaign.finding import Finding
 from tests.unit.gate.cluster import Slurm
 from tests.unit.report.feeds.test_schemas import require
 
@@ -41,7 +41,7 @@ NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
 LAST_WEEK = "20261115T120000Z-lab-000001"
 NS = ("n1", "n2", "n3", "n4")
 RULES = GateRules(
-    teeth={"Iperf2Pair": "hold", "Iperf3Pair": "comment"}, patrol=PatrolRules(settle_s=600)
+    enforcement={"Iperf2Pair": "hold", "Iperf3Pair": "comment"}, patrol=PatrolRules(settle_s=600)
 )
 
 
@@ -577,7 +577,7 @@ def test_a_guilty_node_that_cannot_be_held_is_told(
     def no_answer(*_: Any, **__: Any) -> Any:
         raise node_gate.NoStore("no answer") if silent == "store" else SlurmProblem("no answer")
 
-    monkeypatch.setattr(node_gate, "keep_out", no_answer)
+    monkeypatch.setattr(node_gate, "drain_within_cap", no_answer)
     code, said = patrolled(Ran("n2"))
     assert code == 1 and nodes.open() == set(NS)
     words = "alarm: not held: no answer: Iperf2Pair n1 n2: too slow"

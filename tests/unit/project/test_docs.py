@@ -111,9 +111,9 @@ def test_every_document_is_on_the_first_page_of_the_documents() -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx needs Python 3.11")
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    options = ["--quiet", "--fail-on-warning", "--keep-going"]
     built = subprocess.run(
-        [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
-        + [str(paths.HOME / "docs"), str(tmp_path)],
+        [sys.executable, "-m", "sphinx", *options, str(paths.HOME / "docs"), str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

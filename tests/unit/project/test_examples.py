@@ -22,7 +22,10 @@ from railgauge import paths
 DOCUMENTS = [paths.HOME / "README.md", *sorted((paths.HOME / "docs").glob("*.md"))]
 
 #: Commands that need no cluster: a block of them is run here, and what it shows is compared.
-RUN_HERE = ("railgauge limit", "railgauge locate", "railgauge parse", "railgauge read")
+RUN_HERE = (
+    *("railgauge limit", "railgauge locate", "railgauge parse", "railgauge published"),
+    "railgauge read",
+)
 
 #: The beginning of a command -> the test that runs it. The longest one that fits counts.
 RUN_BY = {
@@ -36,7 +39,9 @@ RUN_BY = {
         "unit/cli/test_compare_logs.py::test_two_logs_of_which_one_is_far_slower"
     ),
     "railgauge trend": "unit/cli/test_trend.py::test_a_node_is_asked_about_alone",
-    "railgauge power": "unit/verdict/test_power.py::test_it_is_said_in_a_line_a_partition",
+    "railgauge power": (
+        "unit/verdict/comparison/test_power.py::test_it_is_said_in_a_line_a_partition"
+    ),
     "railgauge promote": (
         "unit/cli/test_promote.py::test_the_median_becomes_the_baseline_with_where_it_is_from"
     ),
@@ -47,7 +52,20 @@ RUN_BY = {
     "railgauge report --history": (
         "unit/report/test_history.py::test_the_command_writes_it_into_the_results_root"
     ),
+    "railgauge explain": "unit/cli/test_explain.py::test_a_log_is_held_against_known_symptoms",
     "railgauge export": "unit/report/feeds/test_feeds.py::test_export_writes_each_kind",
+    "railgauge fabric": "unit/cli/test_fabric.py::test_a_healthy_fabric_is_as_it_was_written",
+    "railgauge fabric compare": (
+        "unit/cli/test_fabric.py::test_what_changed_between_two_readings_is_found"
+    ),
+    "railgauge fabric leaves": (
+        "unit/cli/test_fabric.py::test_routes_leaves_and_topology_are_as_their_schemas"
+    ),
+    "railgauge fabric routes": (
+        "unit/cli/test_fabric.py::test_routes_leaves_and_topology_are_as_their_schemas"
+    ),
+    "railgauge fabric show": "unit/cli/test_fabric.py::test_show_has_switches_by_level",
+    "railgauge fabric slurm-topology": ("unit/cli/test_fabric.py::test_a_topology_conf_is_checked"),
     "railgauge gate adopt": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge gate hold": "unit/gate/test_rights.py::test_without_the_rights_nothing_is_changed",
     "railgauge gate run": "lab/test_gate.py::test_no_untested_node_is_ever_open",

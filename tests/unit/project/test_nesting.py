@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
-from railgauge.checks import path_state
-from railgauge.errors import ConfigurationError, EnvironmentProblem
+from railgauge.checks.preflight import link_state
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem
 from railgauge.model import record, uplinks
-from railgauge.node import parts, raw, sweep, wire
+from railgauge.node.orchestration import sweep_file
+from railgauge.node.system import srun_output
+from railgauge.node.transport import protocol, results_file
 from railgauge.site import detect
 from railgauge.stack import lock
 from railgauge.tools import ParseError
@@ -78,14 +80,14 @@ def _file(tmp_path: Path) -> Path:
 
 
 def _raw(tmp_path: Path) -> None:
-    path = tmp_path / raw.FILE
+    path = tmp_path / results_file.FILE
     path.write_bytes(gzip.compress(f"{NESTED}\n".encode()))
-    raw.read(path)
+    results_file.read(path)
 
 
 def _inventory() -> None:
-    printed = "".join(f"0: {line}\n" for line in parts.lines("n1", NESTED))
-    assert parts.texts(printed) == {"n1": NESTED}
+    printed = "".join(f"0: {line}\n" for line in srun_output.lines("n1", NESTED))
+    assert srun_output.texts(printed) == {"n1": NESTED}
     detect.documents(printed, "batch")
 
 
@@ -93,14 +95,14 @@ def _inventory() -> None:
     ("read", "error"),
     [
         (lambda folder: record.read_record(_file(folder)), record.BrokenRecordError),
-        (lambda folder: sweep.read(_file(folder)), sweep.BadSweep),
+        (lambda folder: sweep_file.read(_file(folder)), sweep_file.BadSweep),
         (lambda folder: lock.read(_file(folder)), ConfigurationError),
         (_raw, ValueError),
         (lambda _: uplinks.parse(NESTED), uplinks.CountersUnread),
-        (lambda _: path_state.parse(NESTED), ParseError),
+        (lambda _: link_state.parse(NESTED), ParseError),
         (lambda _: _inventory(), EnvironmentProblem),
         # Of a stranger, who has not proved himself.
-        (lambda _: wire.document_of(NESTED.encode()[: wire.HELLO_BYTES]), wire.Refused),
+        (lambda _: protocol.document_of(NESTED.encode()[: protocol.HELLO_BYTES]), protocol.Refused),
     ],
 )
 def test_what_is_nested_too_deeply_is_damaged(

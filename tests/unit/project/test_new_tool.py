@@ -36,8 +36,8 @@ EXCEPTIONS = {
     "report/numbers.py": "a collective's row shows its operation and transport",
     "report/transfers.py": "compares the transfer tools, in their order, on one page",
     "stack/manifest.py": "a site chooses its iperf2 in a list of its own in spack.yaml",
-    "node/transfer.py": "is the part of the transfer tools that runs on nodes",
-    "node/wdt_url.py": "is the part of WDT that runs on nodes",
+    "node/runners/file_transfer.py": "is the part of the transfer tools that runs on nodes",
+    "node/runners/wdt_url.py": "is the part of WDT that runs on nodes",
 }
 
 
@@ -110,8 +110,8 @@ BY_HAND = ByHand(("its output",), "", {"streams": integer}, Options, read, ("str
 
 CHECK = """\
 from reframe.core.builtins import parameter
-from railgauge.checks.base import simple_test
-from railgauge.checks.pair import PairCheck, RingPairs
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.client_server import PairCheck, RingPairs
 from railgauge.tools import netperf
 
 @simple_test

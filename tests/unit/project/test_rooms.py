@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,18 +15,23 @@ from railgauge import paths
 SOURCE = paths.SOURCE / "railgauge"
 DOCUMENT = paths.HOME / "docs" / "architecture.md"
 
-#: The rooms of the document's table, the highest first; what lies in none is below all of them.
-ROOMS = re.findall(r"^\| `([a-z]+)/` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+#: All rooms of the document's tables, the highest of each table first.
+LISTED = re.findall(r"^\| `([a-z/]+)/` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+ROOMS = [name for name in LISTED if "/" not in name]
+#: Modules that lie in no room, above `common/` only.
+NO_ROOM = ""
+FLOORS = [*ROOMS[:-1], NO_ROOM, ROOMS[-1]]
+INSIDE = [name for name in LISTED if "/" in name]
+
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path not in (SOURCE / "__init__.py", SOURCE / "__main__.py")
+}
 
 
-def room(path: Path) -> str:
-    """The first part below src/railgauge, "" for a module that lies in no room."""
-    parts = path.relative_to(SOURCE).parts
-    return parts[0] if len(parts) > 1 else ""
-
-
-def imported(path: Path) -> Iterator[str]:
-    """The rooms of what a module imports, also within a function, but not for types alone."""
+def imports(path: Path) -> Iterator[str]:
+    """Our modules that a module imports, also within a function, but not for types alone."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
         inner
@@ -42,9 +48,26 @@ def imported(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
-            first, _, rest = name.partition(".")
-            if first == "railgauge":
-                yield rest.split(".")[0]
+            package, _, module = name.partition(".")
+            while package == "railgauge" and module and module not in MODULES:
+                module = module.rpartition(".")[0]
+            if package == "railgauge" and module:
+                yield module
+
+
+IMPORTS = {name: set(imports(path)) for name, path in MODULES.items()}
+
+
+def room(module: str) -> str:
+    """The first part, NO_ROOM for a module that lies in none."""
+    first = module.partition(".")[0]
+    return first if first in ROOMS else NO_ROOM
+
+
+def inner_room(module: str) -> str:
+    """`checks/tcp` for `checks.tcp.nics`, "" for a module of a room that lies in none inside."""
+    inside = "/".join(module.split(".")[:2])
+    return inside if inside in INSIDE else ""
 
 
 def test_the_document_has_all_rooms() -> None:
@@ -52,22 +75,52 @@ def test_the_document_has_all_rooms() -> None:
     assert set(ROOMS) == packages and len(ROOMS) == len(packages)
 
 
-@pytest.mark.parametrize("name", ROOMS)
+@pytest.mark.parametrize("name", sorted({name.partition("/")[0] for name in INSIDE}))
+def test_the_document_has_all_rooms_inside(name: str) -> None:
+    packages = {f"{name}/{path.parent.name}" for path in (SOURCE / name).glob("*/__init__.py")}
+    assert {inside for inside in INSIDE if inside.startswith(f"{name}/")} == packages
+
+
+@pytest.mark.parametrize("name", LISTED)
 def test_a_room_has_its_tests(name: str) -> None:
     assert list((paths.HOME / "tests" / "unit" / name).rglob("test_*.py"))
 
 
-@pytest.mark.parametrize("name", [*ROOMS, ""], ids=[*ROOMS, "no room"])
+@pytest.mark.parametrize("name", FLOORS, ids=[name or "no room" for name in FLOORS])
 def test_a_room_imports_lower_ones_only(name: str) -> None:
-    above = set(ROOMS[: ROOMS.index(name)]) if name else set(ROOMS)
+    above = set(FLOORS[: FLOORS.index(name)])
     wrong = [
-        f"{path.relative_to(SOURCE)} imports {target}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        if room(path) == name and path.name != "__main__.py"
-        for target in sorted(set(imported(path)))
-        if target in above
+        f"{module} imports {target}"
+        for module, targets in IMPORTS.items()
+        if room(module) == name
+        for target in sorted(targets)
+        if room(target) in above
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_room_inside_imports_lower_ones_only(name: str) -> None:
+    """Modules of the outer room that lie in no room inside are above all of them."""
+    outer = name.partition("/")[0]
+    floors = ["", *(inside for inside in INSIDE if inside.startswith(f"{outer}/"))]
+    above = set(floors[: floors.index(name)])
+    wrong = [
+        f"{module} imports {target}"
+        for module, targets in IMPORTS.items()
+        if inner_room(module) == name
+        for target in sorted(targets)
+        if target.startswith(f"{outer}.") and inner_room(target) in above
+    ]
+    assert wrong == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """A package's own file imports its modules; that they lie in it is no import."""
+    try:
+        graphlib.TopologicalSorter(IMPORTS).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 def test_a_path_that_the_document_names_is_there() -> None:

@@ -16,10 +16,10 @@ from railgauge.gate import coverage
 from railgauge.gate.coverage import last_accepts
 from railgauge.model.record import write_standings
 from railgauge.report.page import history
-from railgauge.verdict.node_status import standings
+from railgauge.verdict.decision.node_status import standings
 from tests import pages
 from tests.unit.report.test_page import Elements, numbers_in
-from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded
+from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded
 
 NOW = datetime.datetime(2026, 11, 24, tzinfo=datetime.timezone.utc)
 

@@ -25,13 +25,14 @@ from railgauge.model.record import Row
 from railgauge.report import numbers, page
 from railgauge.report.page import before, content, drawing, series
 from railgauge.report.visible import clean
-from railgauge.verdict import table
-from railgauge.verdict.answer import Finding, Verdict
+from railgauge.verdict.campaign.finding import Finding
+from railgauge.verdict.comparison import measurement_table
+from railgauge.verdict.decision.verdict import Verdict
 from tests import pages
 from tests.unit import measured
-from tests.unit.checks.test_transfer_cases import case as transfer
+from tests.unit.checks.tcp.test_file_transfer import case as transfer
 from tests.unit.report.test_numbers import verdict as verdict_of
-from tests.unit.verdict.test_rules import Recorded
+from tests.unit.verdict.decision.test_rules import Recorded
 
 UPLOT = paths.SOURCE / "railgauge" / "report" / "page" / "uplot-1.6.32"
 
@@ -556,7 +557,7 @@ def test_a_table_that_cannot_be_written_keeps_no_page_away(
 ) -> None:
     said: list[str] = []
     campaign = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
-    monkeypatch.setattr(table, "write", lambda campaign, cases: 1 / 0)
+    monkeypatch.setattr(measurement_table, "write", lambda campaign, cases: 1 / 0)
     accept._conclude(campaign, "finished", said.append)
     assert (campaign.folder / page.FILE).exists()
     assert [line.partition(":")[0] for line in said] == ["measurements.parquet was not written"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from railgauge import hostlist, paths, systems
 from railgauge.cli.system import system as commands
 from railgauge.cluster import check_names
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.model import references
 from railgauge.site import check, host_pattern, mapping, new
 from railgauge.site.check import checks
@@ -357,10 +357,13 @@ def test_a_rails_rate_is_told_where_the_description_contradicts_itself(
     assert all(says in str(line) for line in lines)
 
 
-def test_teeth_of_a_check_that_is_none_are_a_problem(pod: Path) -> None:
-    (pod / "gate.yaml").write_text("teeth: {Iperf2Pair: hold, Iperf2Pear: hold}\n")
+def test_enforcement_of_an_unknown_check_is_a_problem(pod: Path) -> None:
+    (pod / "gate.yaml").write_text("enforcement: {Iperf2Pair: hold, Iperf2Pear: hold}\n")
     (message,) = only(lines_of("pod"), "problem", "gate")
-    assert "gate.yaml:1: teeth.Iperf2Pear: found Iperf2Pear" in message and "Iperf2Pair" in message
+    assert (
+        "gate.yaml:1: enforcement.Iperf2Pear: found Iperf2Pear" in message
+        and "Iperf2Pair" in message
+    )
 
 
 def test_the_checks_that_a_gate_knows_are_those_that_load() -> None:
@@ -561,9 +564,9 @@ def test_the_first_parameter_of_a_check_has_its_cases_for_values() -> None:
 CHECKS_OF_A_SITE = """\
 import reframe as rfm
 from reframe.core.builtins import parameter
-from railgauge.checks.base import simple_test
-from railgauge.checks.pair import PairCheck, RingPairs
-from railgauge.checks.rdma import RailLinks
+from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.rdma.rail import RailLinks
 
 class Base(PairCheck):
     cases = RailLinks("all")
@@ -1631,7 +1634,7 @@ def test_choice_without_slurm_is_refused(pod: Path, monkeypatch: pytest.MonkeyPa
 
 # --- expected.yaml -------------------------------------------------------------------------------
 
-EXPECTED = "expected: [{fields: kernel/release, is: '6.12', why: w, mend: m%s}]\n"
+EXPECTED = "expected: [{fields: kernel/release, is: '6.12', why: w, fix: m%s}]\n"
 
 
 def test_no_expected_state_is_a_hint(pod: Path) -> None:

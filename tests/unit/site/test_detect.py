@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from railgauge.errors import EnvironmentProblem
-from railgauge.node import detect as on_node
-from railgauge.node import parts
+from railgauge.common.errors import EnvironmentProblem
+from railgauge.node.inventory import detect as on_node
+from railgauge.node.system import srun_output
 from railgauge.site.detect import Seen, agreed, documents, look
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.slurm.partitions import Cluster
@@ -53,7 +53,9 @@ def roce(name: str = "c1", **port: Any) -> dict[str, Any]:
 def said(name: str) -> list[str]:
     """What srun prints of a node with many ports."""
     ports = {f"mlx5_{number}/1": PORT for number in range(8)}
-    return [f"{name[1:]}: {x}" for x in parts.lines(name, json.dumps(node(name, ports=ports)))]
+    return [
+        f"{name[1:]}: {x}" for x in srun_output.lines(name, json.dumps(node(name, ports=ports)))
+    ]
 
 
 def test_link_and_mtu_are_those_of_the_way_to_another_node() -> None:
@@ -177,7 +179,7 @@ def failing(said: str) -> Any:
     [
         (
             "/usr/bin/python3: Error while finding module specification for "
-            "'railgauge.node.detect' (ModuleNotFoundError: No module named 'railgauge')",
+            "'railgauge.node.inventory.detect' (ModuleNotFoundError: No module named 'railgauge')",
             "a node does not see this checkout at",
         ),
         (

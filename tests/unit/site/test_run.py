@@ -11,7 +11,7 @@ from railgauge import systems
 from railgauge.cluster import mpi as starting
 from railgauge.cluster import probe
 from railgauge.cluster.look import Look, NodeLook
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.model.record import Listed
 from railgauge.site import run as running
 from railgauge.site.check import Line, checks

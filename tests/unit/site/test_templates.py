@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from railgauge import paths, systems
-from railgauge.checks import minimum_bounds
+from railgauge.checks.framework import minimum_bounds
 from railgauge.cli.system import system as commands
 from railgauge.cluster.store import rules
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.model import references
 from railgauge.model.measurement import Measurement
-from railgauge.node import parts
+from railgauge.node.system import srun_output
 from railgauge.site import check, new, propose, templates
 from railgauge.site.detect import Seen
 from railgauge.site.templates import DescribedPartition
@@ -345,7 +345,9 @@ def a_cluster(*command: str, **_: Any) -> str:
         "way": {"device": "eth0", "mtu_bytes": 9000},
     }
     said = {n: json.dumps({**document, "node": n}) for n in ("c01", "c02")}
-    labelled = [[f"{task}: {x}" for x in parts.lines(*of)] for task, of in enumerate(said.items())]
+    labelled = [
+        [f"{task}: {x}" for x in srun_output.lines(*of)] for task, of in enumerate(said.items())
+    ]
     return "\n".join(itertools.chain(*labelled))
 
 

@@ -136,7 +136,7 @@ def test_whether_a_node_comes_back_from_its_reboot_in_service(
 ) -> None:
     after = f" NextState={next_state}" if next_state else ""
     node = slurm_nodes.parse(f"NodeName=n1 State={state} ThreadsPerCore=1{after} Reason=BIOS\n")
-    assert node["n1"].returns_by_itself is returns
+    assert node["n1"].resumes_after_reboot is returns
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_a_gate_runs_reservation_is_not_foreign() -> None:
 )
 def test_why_a_node_takes_nobodys_jobs_is_said(flags: str, words: str) -> None:
     node = SlurmNode("n1", frozenset(flags.split("+")), "bad fan", "alice")
-    assert node.outside == words
+    assert node.unavailable_reason == words
 
 
 def test_nodes_that_slurm_has_not_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge.campaign import variables
-from railgauge.checks import guard, queue
-from railgauge.errors import EnvironmentProblem
+from railgauge.checks.framework import reframe_guard, slurm_queue
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE
 from railgauge.slurm import client, waiting
 from railgauge.slurm import nodes as slurm_nodes
@@ -213,7 +213,7 @@ def job(number: int = 7, waited_s: float = 0.0, state: str = "PENDING") -> Any:
     )
 
 
-class Session(queue.Queue):
+class Session(slurm_queue.Queue):
     def __init__(self) -> None:
         self.said: list[str] = []
         self.cancelled: list[Any] = []
@@ -274,7 +274,7 @@ def test_a_job_that_waits_is_explained_once(controller: Controller, session: Ses
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
     waiter = session.submitted_on(job(waited_s=6), "n1", "n2")
     for _ in range(3):
-        session.look_at(session, [waiter])
+        session.poll(session, [waiter])
     (line,) = session.said
     assert line.startswith("job 7 on n[1-2]: n2 busy with job 12 of alice, until ")
     assert session.cancelled == []
@@ -285,12 +285,12 @@ def test_a_job_that_has_just_been_submitted_is_not_asked_for(
 ) -> None:
     waiter = session.submitted_on(job(waited_s=1), "n1", "n2")
     controller.asked.clear()
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
     assert controller.asked == []
 
 
 def test_slurms_own_reason_is_told_where_nothing_else_is_known(session: Session) -> None:
-    session.look_at(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
+    session.poll(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says Resources"]
 
 
@@ -298,24 +298,24 @@ def test_a_limit_that_a_job_is_over_is_not_waited_for(
     controller: Controller, session: Session
 ) -> None:
     controller.reason = "PartitionTimeLimit"
-    session.look_at(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
+    session.poll(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
     assert session.cancelled == ["7"]
 
 
 def test_what_one_job_has_waited_for_in_vain_no_other_waits_for(
     controller: Controller, session: Session
 ) -> None:
-    session.look_at(session, [session.submitted_on(job(7, waited_s=6), "n1", "n2")])
+    session.poll(session, [session.submitted_on(job(7, waited_s=6), "n1", "n2")])
     assert session.cancelled == []
-    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
-    session.look_at(session, [session.submitted_on(job(8, waited_s=6), "n3", "n4")])
+    session.cancel_wait(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
+    session.poll(session, [session.submitted_on(job(8, waited_s=6), "n3", "n4")])
     assert session.cancelled == ["8"]
 
 
 def test_a_job_that_waits_in_vain_is_cancelled(controller: Controller, session: Session) -> None:
     waiter = session.submitted_on(job(waited_s=6), "n1", "n2")
     controller.flags["n2"].add("DRAIN")
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
     assert session.cancelled == ["7"]
     assert "n2 drained by alice" in str(waiter._exception)
 
@@ -325,7 +325,7 @@ def test_of_jobs_that_slurm_does_not_show_each_is_waited_for(
 ) -> None:
     """It may be another one by now."""
     controller.flags["n2"] = {"ALLOCATED"}
-    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
+    session.cancel_wait(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
     session.submitted_on(job(8), "n2", "n3")
 
 
@@ -351,7 +351,7 @@ def test_once_a_job_has_waited_long_enough_the_others_for_that_node_do_not(
 ) -> None:
     controller.flags["n2"] = {"ALLOCATED"}
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
-    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
+    session.cancel_wait(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
     with pytest.raises(JobError, match="not submitted: n2 busy with job 12 of alice"):
         session.submitted_on(job(8), "n2", "n3")
     session.submitted_on(job(9), "n3", "n4")
@@ -364,7 +364,7 @@ def test_for_another_job_on_that_node_nobody_has_waited_yet(
 ) -> None:
     controller.flags["n2"] = {"ALLOCATED"}
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
-    session.give_up(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
+    session.cancel_wait(session.submitted_on(job(7, waited_s=300), "n1", "n2"))
     controller.jobs = "13|alice|2026-11-22T10:05:00|n2\n"
     session.submitted_on(job(8), "n2", "n3")
 
@@ -395,7 +395,7 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
     controller.flags["n2"] = state
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
     controller.reason = reason
-    monkeypatch.setattr(queue, "session", session)
+    monkeypatch.setattr(slurm_queue, "session", session)
     waiter = session.submitted_on(job(7), "n1", "n2")
     ended: list[str] = []
 
@@ -406,9 +406,9 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
                 ended.append(number)
 
     if asks:
-        guard.blocked_only(original)(None, [waiter])
+        reframe_guard.wrap_blocked_check(original)(None, [waiter])
     else:
-        guard.blocked_only(original)(None, [waiter], {"7": [reason]})
+        reframe_guard.wrap_blocked_check(original)(None, [waiter], {"7": [reason]})
     assert ended == cancelled
 
 
@@ -417,7 +417,7 @@ def test_what_reframe_cancelled_is_explained(controller: Controller, session: Se
     waiter = session.submitted_on(job(), "n3", "n4")
     waiter.is_cancelling = True
     waiter._exception = JobBlockedError("blocked: ReqNodeNotAvail, UnavailableNodes:n4", "7")
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
     message = str(waiter._exception)
     assert "UnavailableNodes:n4; n4 drained by alice: bad disk" in message
 
@@ -430,7 +430,7 @@ def test_a_controller_that_is_silent_is_no_obstacle(
 
     monkeypatch.setattr(client, "output", silent)
     session.begin([case("n1", "n2")])
-    session.look_at(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
+    session.poll(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says squeue did not answer within 60 s"]
 
 
@@ -446,7 +446,7 @@ class Hosts:
         self.sweep = job(state="RUNNING")
         self.sweep.options = ["--no-kill"]
         monkeypatch.setattr(client, "output", self.ask)
-        monkeypatch.setattr(queue.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(slurm_queue.time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(slurm_nodes.time, "sleep", self.pass_time)
 
     def ask(self, *words: str) -> str:
@@ -463,7 +463,7 @@ class Hosts:
         self.state = state
         for _ in range(int(seconds)):
             self.now_s += 1
-            self.session.look_at(self.session, [self.sweep])
+            self.session.poll(self.session, [self.sweep])
         return self.session.cancelled
 
 
@@ -591,7 +591,7 @@ def test_a_job_whose_node_was_taken_before_it_began_is_waited_for_unless_only_id
     waiter = session.submitted_on(job(waited_s=6), "n1", "n3")
     controller.flags["n3"] = {"ALLOCATED"}
     controller.jobs = BUSY
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
     assert (session.cancelled == [waiter.jobid]) == given_up
 
 
@@ -620,8 +620,8 @@ def orders(controller: Controller) -> list[str]:
 def test_a_job_goes_on_without_a_node_that_was_taken_before_it_began(
     controller: Controller, session: Session, waiter: Any
 ) -> None:
-    session.look_at(session, [waiter])
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
+    session.poll(session, [waiter])
     assert (orders(controller), session.cancelled) == (SHRUNK, [])
 
 
@@ -629,7 +629,7 @@ def test_a_job_that_begins_as_its_nodes_are_looked_at_keeps_all_of_them(
     controller: Controller, session: Session, waiter: Any
 ) -> None:
     controller.state = "RUNNING"
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
     assert (orders(controller), session.cancelled) == ([SHRUNK[0], SHRUNK[2]], [])
 
 
@@ -647,7 +647,7 @@ def test_a_job_that_slurm_does_not_let_go_of_a_node_is_given_up(
         return controller.ask(*words)
 
     monkeypatch.setattr(client, "output", ask)
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
     assert session.cancelled == ["7"]
 
 
@@ -659,7 +659,7 @@ def test_a_job_that_cannot_go_on_without_a_node_is_given_up(
         session.submitted_on(waiter, "n1", "n3")
     else:
         session.may_shrink.clear()
-    session.look_at(session, [waiter])
+    session.poll(session, [waiter])
     assert "scontrol update jobid=7" not in orders(controller)
     assert session.cancelled == ["7"]
 
@@ -667,13 +667,13 @@ def test_a_job_that_cannot_go_on_without_a_node_is_given_up(
 def test_a_job_of_this_session_in_another_partition_is_not_somebody_elses(
     controller: Controller, session: Session, waiter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "session", session)
+    monkeypatch.setattr(slurm_queue, "session", session)
 
     def sbatch(_: object, job: Any) -> None:
         job.jobid = "77"
 
-    guard.noting_own_jobs(sbatch)(None, job(8))
-    session.look_at(session, [waiter])
+    reframe_guard.wrap_submit(sbatch)(None, job(8))
+    session.poll(session, [waiter])
     assert (orders(controller), session.cancelled) == ([], [])
     assert session.takes_no_job(["n3"]) == {}
 
@@ -684,8 +684,8 @@ def test_a_job_of_this_session_in_another_partition_is_not_somebody_elses(
 def seconds_later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let both clocks of the queue go on."""
     wall_s, own_s = time.time() + seconds, time.monotonic() + seconds
-    monkeypatch.setattr(queue.time, "time", lambda: wall_s)
-    monkeypatch.setattr(queue.time, "monotonic", lambda: own_s)
+    monkeypatch.setattr(slurm_queue.time, "time", lambda: wall_s)
+    monkeypatch.setattr(slurm_queue.time, "monotonic", lambda: own_s)
 
 
 @pytest.fixture
@@ -707,8 +707,8 @@ def test_a_job_goes_on_without_a_node_that_slurm_gives_up_while_it_waits(
 ) -> None:
     """Seen where a node was off and a look's job stuck on it: all the others waited in vain."""
     controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
-    session.look_at(session, [of_four])
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
+    session.poll(session, [of_four])
     assert (orders(controller), session.cancelled) == (SHRUNK, [])
     (failure,) = session.left_out(of_four.name).values()
     assert (failure.kind, failure.nodes) == (UNAVAILABLE, ("n4",))
@@ -718,7 +718,7 @@ def test_a_job_goes_on_without_a_node_that_somebody_drains_while_it_waits(
     controller: Controller, session: Session, of_four: Any
 ) -> None:
     controller.flags["n4"].add("DRAIN")
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert (orders(controller), session.cancelled) == (SHRUNK, [])
     assert {n: f.kind for n, f in session.left_out(of_four.name).items()} == {"n4": DISTURBED}
 
@@ -728,10 +728,10 @@ def test_a_node_that_is_silent_since_just_now_is_waited_for(
 ) -> None:
     """To a controller that was restarted all nodes are silent until they have registered."""
     controller.flags["n4"] = {"IDLE", "NOT_RESPONDING"}
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert (orders(controller), session.left_out(of_four.name)) == ([], {})
     seconds_later(monkeypatch, 31)
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert orders(controller) == SHRUNK
 
 
@@ -741,7 +741,7 @@ def test_a_silence_that_ended_between_is_counted_anew(
     for later, flags in ((0, {"NOT_RESPONDING"}), (20, {"IDLE"}), (20, {"NOT_RESPONDING"})):
         seconds_later(monkeypatch, later)
         controller.flags["n4"] = flags
-        session.look_at(session, [of_four])
+        session.poll(session, [of_four])
     assert orders(controller) == []
 
 
@@ -750,7 +750,7 @@ def test_nodes_that_are_given_up_one_after_the_other_are_both_left_out(
 ) -> None:
     for node in ("n4", "n3"):
         controller.flags[node] = {"DOWN", "NOT_RESPONDING"}
-        session.look_at(session, [of_four])
+        session.poll(session, [of_four])
         seconds_later(monkeypatch, 11)
     assert orders(controller) == 2 * SHRUNK
     assert set(session.left_out(of_four.name)) == {"n3", "n4"}
@@ -761,9 +761,9 @@ def test_a_silence_long_ago_is_none_of_now(
 ) -> None:
     """Nobody has looked between: the job began, and another waits an hour later."""
     controller.flags["n4"] = {"IDLE", "NOT_RESPONDING"}
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     seconds_later(monkeypatch, 3600)
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert (orders(controller), session.left_out(of_four.name)) == ([], {})
 
 
@@ -772,7 +772,7 @@ def test_a_node_that_was_given_up_for_a_moment_is_not_accused(
 ) -> None:
     """As where the controller stood still: the job has gone on without it all the same."""
     controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     controller.flags["n4"] = {"IDLE"}
     (failure,) = session.left_out(of_four.name).values()
     assert (failure.kind, failure.nodes) == (DISTURBED, ("n4",))
@@ -783,7 +783,7 @@ def test_what_one_run_of_a_case_went_on_without_is_nothing_to_the_next(
     controller: Controller, session: Session, of_four: Any
 ) -> None:
     controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     session.submitted_on(of_four, "n1", "n2", "n3", "n4")
     assert session.left_out(of_four.name) == {}
 
@@ -793,7 +793,7 @@ def test_a_job_that_runs_is_not_held(
 ) -> None:
     controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
     of_four.state = "RUNNING"
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert orders(controller) == []
 
 
@@ -816,10 +816,10 @@ def test_a_job_that_is_held_is_released_once_the_controller_answers_again(
         return controller.ask(*words)
 
     monkeypatch.setattr(client, "output", ask)
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert controller.held and gone
     monkeypatch.setattr(client, "output", controller.ask)
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert (controller.held, session.cancelled) == (False, [])
 
 
@@ -834,7 +834,7 @@ def test_a_node_that_a_job_needs_and_is_given_up_is_named(
         session.submitted_on(of_four, "n1", "n4")
     else:
         session.may_shrink.clear()
-    session.look_at(session, [of_four])
+    session.poll(session, [of_four])
     assert (session.cancelled, controller.held) == (["7"], False)
     assert "ReqNodeNotAvail, UnavailableNodes:n4" in str(of_four._exception)
 
@@ -847,8 +847,8 @@ def test_a_job_that_slurm_does_not_shrink_waits_on(
     def refused(*_: object) -> None:
         raise EnvironmentProblem("Access/permission denied")
 
-    monkeypatch.setattr(queue.slurm_jobs, "shrink", refused)
-    assert not session.goes_on(of_four)
+    monkeypatch.setattr(slurm_queue.slurm_jobs, "shrink", refused)
+    assert not session.continue_without(of_four)
     assert orders(controller) == [SHRUNK[0], SHRUNK[2]]
     assert session.left_out(of_four.name) == {}
 
@@ -862,17 +862,17 @@ def test_a_job_that_needs_the_node_is_not_held(
         session.submitted_on(of_four, "n1", "n4")
     else:
         session.may_shrink.clear()
-    assert not session.goes_on(of_four)
+    assert not session.continue_without(of_four)
     assert orders(controller) == []
 
 
 def test_what_goes_on_without_a_node_is_not_blocked(
     controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "session", session)
+    monkeypatch.setattr(slurm_queue, "session", session)
     controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
     blocked: list[str] = []
-    guard.blocked_only(lambda _self, _jobs, reasons: blocked.extend(reasons))(
+    reframe_guard.wrap_blocked_check(lambda _self, _jobs, reasons: blocked.extend(reasons))(
         None, [of_four], {of_four.jobid: ["ReqNodeNotAvail, UnavailableNodes:n4"]}
     )
     assert (orders(controller), blocked) == (SHRUNK, [])

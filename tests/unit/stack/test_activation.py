@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths, systems
-from railgauge.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
 from railgauge.stack import activation, installed, manifest
 from railgauge.systems import reframe_settings, rehearsal
 from railgauge.tools import file_transfer

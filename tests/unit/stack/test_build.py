@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from railgauge import terminal
 from railgauge.cli.stack import stack
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import build, fetching
 from railgauge.stack.fetching import Purpose, Supply
 from tests.unit.stack.spack_scopes import copied

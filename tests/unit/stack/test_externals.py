@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.stack import externals, manifest
 from tests.unit.stack.spack_scopes import change, copied
 

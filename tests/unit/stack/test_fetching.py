@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railgauge.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import fetching
 from railgauge.stack.fetching import Purpose, Source, Supply
 

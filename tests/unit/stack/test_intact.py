@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.node import provenance
+from railgauge.node.system import tool_package
 from railgauge.stack import intact
 
 HASH = "ecyifmpfeg6q57eyxpeuqycyqi2ecg5v"
@@ -19,7 +19,7 @@ HASH = "ecyifmpfeg6q57eyxpeuqycyqi2ecg5v"
 
 @pytest.fixture(autouse=True)
 def _no_earlier_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(tool_package, "CACHE", tmp_path / "cache")
 
 
 @pytest.fixture

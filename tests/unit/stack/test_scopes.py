@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.errors import ConfigurationError, RailgaugeError
+from railgauge.common.errors import ConfigurationError, RailgaugeError
 from railgauge.stack import fetching, manifest
 from railgauge.stack import lock as locks
 from tests.unit.stack.spack_scopes import SYSTEMS, change, copied

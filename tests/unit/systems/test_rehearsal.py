@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths, systems
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.systems import rehearsal
 from railgauge.systems.nccl import Nccl
 from railgauge.tools import nccl_tests

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from railgauge import hostlist, lab, paths, systems
 from railgauge.cli import cli
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.lab import spec
 from railgauge.model import references
 from railgauge.systems import reframe_settings
@@ -450,7 +450,7 @@ DESCRIPTIONS = {"rdma": RDMA, "wan": WAN, "bond": BOND, "nics": NICS, "transfers
 COUNTERS = """\
       counters:
         - counters: rdma/.*/symbol_error
-          most: 0
+          max: 0
           why: a dirty or bent cable
 """
 
@@ -596,11 +596,11 @@ def test_pattern_that_is_no_regular_expression_is_told_as_such(write: Write, pat
 @pytest.mark.parametrize(
     ("good", "bad", "field"),
     [
-        ("most: 0", "most: -1", "most"),
-        ("most: 0", "most: 0.5", "most"),
+        ("max: 0", "max: -1", "max"),
+        ("max: 0", "max: 0.5", "max"),
         ("why: a dirty or bent cable", 'why: ""', "why"),
         ("          why: a dirty or bent cable\n", "", "why"),
-        ("most: 0", "least: 0", "most"),
+        ("max: 0", "least: 0", "max"),
     ],
 )
 def test_wrong_part_of_a_budget_is_named(write: Write, good: str, bad: str, field: str) -> None:

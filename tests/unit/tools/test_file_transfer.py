@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.model.call import Call
-from railgauge.node import file_set
+from railgauge.node.runners import file_set
 from railgauge.tools import Completeness, ParseError, Reading, file_transfer
 from railgauge.tools.file_transfer import FileSet, Login, Options
 from tests.unit.tools.sides import both_calls

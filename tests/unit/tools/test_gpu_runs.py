@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import shlex
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.model.call import Call
-from railgauge.tools import Completeness, Reading, nccl_log, nccl_tests
+from railgauge.tools import Completeness, Reading, nccl_log, nccl_tests, table
 from railgauge.tools.nccl_log import ras
 from railgauge.tools.nccl_tests import Options
 
@@ -143,12 +144,45 @@ def test_two_groups_are_a_group_each_whose_time_is_that_of_the_slowest() -> None
 
 
 @pytest.mark.parametrize("name", SPLIT)
-def test_a_table_of_several_groups_alone_says_nothing_of_one(name: str) -> None:
+def test_a_table_of_several_groups_alone_is_one_of_all_groups_together(name: str) -> None:
     reading = nccl_tests.read({0: text(name, "out")})
-    groups = "several groups of ranks (NCCL_TESTS_SPLIT), expected one"
-    assert reading.reason == groups and not reading.measurements
+    assert reading.ok, reading.reason
+    assert {(m.operation, m.ranks) for m in reading.measurements} == {("all_reduce groups 2", 2)}
+    assert "2 groups of 2 ranks ran at once" in reading.notes[0]
     wrong = text(name, "out").replace("values : 0 OK", "values : 40 FAILED")
-    assert "40" in nccl_tests.read({0: wrong}).reason.removeprefix(groups)
+    assert "40" in nccl_tests.read({0: wrong}).reason
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_groups_of_different_sizes_say_nothing(name: str) -> None:
+    changed = text(name, "out").replace("#  Rank  2 Group  1", "#  Rank  2 Group  0")
+    reading = nccl_tests.read({0: changed})
+    assert "groups of different sizes (NCCL_TESTS_SPLIT)" in reading.reason
+    assert reading.measurements == ()
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name not in ("too-large",)])
+def test_the_json_alone_is_read_as_the_text(name: str) -> None:
+    stored = nccl_tests.read({0: text(name, "nccl-tests.json")})
+    printed = nccl_tests.read({0: text(name, "out")})
+    assert (stored.ok, stored.completeness) == (printed.ok, printed.completeness), stored.reason
+    for one, other in zip(stored.measurements, printed.measurements, strict=True):
+        assert dataclasses.replace(one, value=other.value) == other
+        assert one.value == pytest.approx(other.value, rel=1e-3, abs=0.0051)
+
+
+def test_what_is_expected_of_a_run_is_not_proved_by_its_json_alone() -> None:
+    stored = text("two-hosts", "nccl-tests.json")
+    by_hand = table.by_hand()["nccl-tests"]
+    reading = by_hand.read([stored], (0,), by_hand.requested(stored, ["ranks=2"]))
+    assert not reading.ok and "the JSON of -J, expected what the run printed" in reading.reason
+
+
+@pytest.mark.parametrize("name", sorted(GOOD)[:3])
+def test_no_json_that_is_cut_is_read(name: str) -> None:
+    stored = text(name, "nccl-tests.json").rstrip()
+    for end in range(1, len(stored), 101):
+        assert not nccl_tests.read({0: stored[:end]}).ok
 
 
 # ---- NCCL's logs -----------------------------------------------------------------------------

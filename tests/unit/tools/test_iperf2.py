@@ -684,7 +684,7 @@ def test_a_stall_of_whole_intervals_is_a_note_with_its_length() -> None:
     stalled = f"{interval.split(' sec ')[0]} sec  {nothing}"
     reading = iperf2.read(text.replace(interval, stalled))
     assert reading.ok, reading.reason
-    assert reading.notes == ("client: [1] moved nothing from 1 to 2 s, 1 s long",)
+    assert reading.notes == ("output: [1] moved nothing from 1 to 2 s, 1 s long",)
 
 
 def test_a_stall_of_several_intervals_is_one() -> None:

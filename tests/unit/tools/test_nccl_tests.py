@@ -1257,3 +1257,17 @@ def test_unknown_columns_are_passed_over(seed: int) -> None:
 
 def test_fuzz_runs_as_many_cases_as_asked() -> None:
     assert nccl_outputs.fuzz(30, seed=1) == 30
+
+
+# ---- alltoallv ----
+
+
+def test_alltoallv_has_the_formulas_of_alltoall() -> None:
+    run = dataclasses.replace(RUN, options=dataclasses.replace(OPTIONS, operation="alltoall"))
+    text = printed(run).replace("alltoall_perf", "alltoallv_perf")
+    reading = nccl_tests.read({0: text})
+    assert reading.ok, reading.reason
+    assert {m.operation for m in reading.measurements} == {"alltoallv"}
+    wrong = text.replace("#  Rank  3", "#  Rank  3 ", 1).splitlines(keepends=True)
+    fewer = "".join(line for line in wrong if not line.startswith("#  Rank  3"))
+    assert not nccl_tests.read({0: fewer}).ok

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,6 +51,20 @@ def judged(text: str = FULL, **changes: Any) -> Reading:
         ("allreduce-7.0-cuda-full", "osu_allreduce", "7.0", 1, "CUDA"),
         ("allreduce-7.4-full", "osu_allreduce", "7.4", 1, ""),
         ("alltoall-7.4-full", "osu_alltoall", "7.4", 1, ""),
+        ("mbw_mr-7.4", "osu_mbw_mr", "7.4", 13, ""),
+        ("bibw-7.4", "osu_bibw", "7.4", 13, ""),
+        ("multi_lat-7.4", "osu_multi_lat", "7.4", 7, ""),
+        ("allgather-7.4-full", "osu_allgather", "7.4", 7, ""),
+        ("bcast-7.4", "osu_bcast", "7.4", 7, ""),
+        ("reduce-7.4-validated", "osu_reduce", "7.4", 5, ""),
+        ("reduce_scatter-7.4", "osu_reduce_scatter", "7.4", 5, ""),
+        ("barrier-7.4", "osu_barrier", "7.4", 1, ""),
+        ("barrier-7.4-full", "osu_barrier", "7.4", 1, ""),
+        ("allreduce_persistent-7.4", "osu_allreduce_persistent", "7.4", 5, ""),
+        ("iallreduce-7.4", "osu_iallreduce", "7.4", 5, ""),
+        ("ibarrier-7.4", "osu_ibarrier", "7.4", 1, ""),
+        ("put_bw-7.4", "osu_put_bw", "7.4", 7, ""),
+        ("get_latency-7.4", "osu_get_latency", "7.4", 7, ""),
     ],
 )
 def test_tables_of_all_versions_are_read(
@@ -67,6 +82,22 @@ def test_tables_of_all_versions_are_read(
         ("alltoall-7.5-validated", osu.Row(65536, latency_us=36.53)),
         ("bw-7.5-cuda-validated", osu.Row(65536, bandwidth_mbytes_s=21761.73)),
         ("latency-7.1", osu.Row(65536, latency_us=10.74)),
+        ("barrier-7.4", osu.Row(None, latency_us=0.54)),
+        ("mbw_mr-7.4", osu.Row(4096, bandwidth_mbytes_s=1911.78, messages_s=466744.29)),
+        (
+            "iallreduce-7.4-full",
+            osu.Row(
+                32,
+                latency_us=1.02,
+                latency_min_us=0.97,
+                latency_max_us=1.07,
+                overlap_percent=0.24,
+            ),
+        ),
+        (
+            "latency-7.4-tail",
+            osu.Row(2, latency_us=0.84, latency_p50_us=0.69, latency_p99_us=2.45),
+        ),
     ],
 )
 def test_a_row_is_read_by_its_header(name: str, row: osu.Row) -> None:
@@ -79,7 +110,7 @@ def test_the_full_listing_has_the_slowest_rank_and_the_iterations() -> None:
 
 
 def test_a_column_that_nobody_knows_is_left_alone() -> None:
-    text = FULL.replace("  Iterations", "  P99 Tail Lat(us)  Iterations").replace(
+    text = FULL.replace("  Iterations", "  P77 Tail Lat(us)  Iterations").replace(
         "         100\n", "    7331.00         100\n"
     )
     assert osu.parse(text) == osu.parse(FULL)
@@ -94,7 +125,7 @@ def test_lines_of_ucx_in_between_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("# OSU MPI-CUDA Allreduce", "# OSU MPI-CUDA Allgather", "'# OSU MPI-CUDA Allgather"),
+        ("# OSU MPI-CUDA Allreduce", "# OSU MPI-CUDA Alltoone", "'# OSU MPI-CUDA Alltoone"),
         ("# OSU MPI-CUDA Allreduce Latency Test v7.0\n", "", "one header, below the title"),
         ("Avg Latency(us)", "Overall(us)", "the columns Size and latency_us"),
         ("         100\n", "\n", "5 columns as the header has"),
@@ -157,7 +188,7 @@ def test_colours_hide_no_row(before: str, after: str) -> None:
     assert osu.parse(text) == osu.parse(LATENCY)
 
 
-def row_of(text: str, size: int) -> str:
+def row_of(text: str, size: int | None) -> str:
     (found,) = [line for line in text.splitlines(keepends=True) if line.split()[:1] == [str(size)]]
     return found
 
@@ -277,6 +308,50 @@ def test_bandwidth_is_in_bits_of_ten_to_the_ninth() -> None:
     reading = osu.read(TEXTS["bw-7.5-cuda-validated"])
     assert reading.measurements[-1].value == pytest.approx(191.91552)
     assert reading.measurements[-1].unit == "Gb/s"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("mbw_mr-7.4", {"bandwidth": 1911.78 * 8e-3, "message_rate": 0.46674429}),
+        (
+            "bibw-7.4",
+            {"bandwidth": 3043.94 * 8e-3},
+        ),
+        ("barrier-7.4-full", {"time": 0.55, "mpi_time": 5.5e-6}),
+        ("iallreduce-7.4", {"time": 0.96}),
+        ("latency-7.4-tail", {"latency_avg": 0.63, "latency": 0.62, "latency_p99": 0.70}),
+        ("get_latency-7.4", {"latency_avg": 0.77}),
+    ],
+)
+def test_the_last_size_has_the_metrics_of_its_kind(name: str, found: dict[str, float]) -> None:
+    reading = osu.read(TEXTS[name])
+    last = osu.parse(TEXTS[name]).rows[-1].size_bytes
+    assert {m.metric: m.value for m in reading.measurements if m.size_bytes == last} == (
+        pytest.approx(found)
+    )
+
+
+def test_the_pairs_of_a_message_rate_are_ranks() -> None:
+    reading = osu.read(TEXTS["mbw_mr-7.4"].replace("pairs: 1", "pairs: 8"))
+    assert {m.ranks for m in reading.measurements} == {16}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "says"),
+    [
+        ("mbw_mr-7.4", "466744.29", "476744.29", "a rate of messages that is"),
+        ("barrier-7.4", "             0.54\n", "  0.54\n  0.55\n", "one of a barrier"),
+        ("barrier-7.4", "# Avg Latency(us)", "# Size  Avg Latency(us)", "the columns latency_us"),
+        ("bcast-7.4", "# Size  ", "# Syze  ", "no row"),
+    ],
+)
+def test_a_table_of_another_kind_that_contradicts_itself(
+    name: str, old: str, new: str, says: str
+) -> None:
+    assert old in TEXTS[name]
+    with pytest.raises(ParseError, match=re.escape(says)):
+        osu.parse(TEXTS[name].replace(old, new))
 
 
 @pytest.mark.parametrize(

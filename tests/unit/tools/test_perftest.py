@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.model.call import Call
-from railgauge.tools import Completeness, ParseError, Reading, perftest
+from railgauge.tools import Completeness, ParseError, Reading, perftest, table
 from tests.unit.tools.sides import both_calls, edited
 
 REPOSITORY = Path(__file__).parents[3]
@@ -1222,9 +1222,17 @@ def test_a_size_that_was_not_measured_exits_with_1(files: dict[str, str]) -> Non
 
 
 def test_half_of_what_was_asked_for_is_a_usage_error(files: dict[str, str]) -> None:
-    answer = command(files["client"], "--expect", "size_bytes=1MiB")
+    answer = command(files["client"], "--expect", "iterations=5000")
     assert answer.returncode == 3
-    assert "needs either iterations or duration_s" in answer.stderr
+    assert "needs either size_bytes or sweep" in answer.stderr
+
+
+def test_iterations_that_the_output_shows_one_by_one_need_not_be_expected() -> None:
+    by_hand = table.by_hand()[perftest.TOOL]
+    shown = by_hand.requested(printed(RUNS["read"], "client"), ["size_bytes=1MiB"])
+    assert shown.iterations == 5000
+    with pytest.raises(ValueError, match="needs either iterations or duration_s"):
+        by_hand.requested(recorded("duration"), ["size_bytes=64KiB"])
 
 
 # ---- a clock that it could not calibrate ----

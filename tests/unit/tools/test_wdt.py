@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.cli import cli
-from railgauge.node import wdt_url
+from railgauge.node.runners import wdt_url
 from railgauge.tools import Completeness, ParseError, Reading, wdt
 from tests.unit.tools.sides import both_calls, edited
 

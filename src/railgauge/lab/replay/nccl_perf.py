@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from railgauge.lab.replay import debug_log
-from railgauge.node.mpi_world import World
+from railgauge.node.runners.mpi_world import World
 
 SIMULATED = "SIMULATED: replayed in a rehearsal, no GPU was used"
 

@@ -24,7 +24,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from railgauge.node.calls import node_name, read_sysfs
 from railgauge.node.inventory import (
     ethtool,
     lldp,
@@ -36,7 +35,8 @@ from railgauge.node.inventory import (
     software,
 )
 from railgauge.node.inventory.sheet import Places, Sheet
-from railgauge.node.rdma import ask
+from railgauge.node.system.rdma_devices import ask
+from railgauge.node.system.tool_call import node_name, read_sysfs
 
 SCHEMA = "railgauge-inventory-1"
 

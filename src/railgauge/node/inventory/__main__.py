@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 
-from railgauge.node import parts
-from railgauge.node.calls import write_whole
 from railgauge.node.inventory import take
+from railgauge.node.system import srun_output
+from railgauge.node.system.tool_call import write_whole
 
 
 def main() -> int:
@@ -22,14 +22,14 @@ def main() -> int:
     parser.add_argument(
         "--lines",
         action="store_true",
-        help="print it as lines that tasks of other nodes may part (parts.py)",
+        help="print it as lines that tasks of other nodes may part (srun_output.py)",
     )
     options = parser.parse_args()
     document = take(options.quick, options.root, options.proc)
     if options.output:
         write_whole(options.output, document)
     elif options.lines:
-        print(*parts.lines(document["node"], json.dumps(document)), sep="\n")
+        print(*srun_output.lines(document["node"], json.dumps(document)), sep="\n")
     else:
         print(json.dumps(document, indent=1))
     return 0

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Hashable, Mapping
 from typing import Literal
 
-from railgauge.names import natural
+from railgauge.common.names import natural
 from railgauge.node.inventory.kinds import Kind, kind
 from railgauge.node.inventory.sheet import Scalar
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railgauge.node.inventory.network import driver, interfaces
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, whole_lines
-from railgauge.node.rdma import Unknown
+from railgauge.node.system.rdma_devices import Unknown
 
 #: Drivers of interfaces without a cable: no error correction, no module, no pause frames.
 _WITHOUT_CABLE = frozenset({"virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "ena", "gve"})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from railgauge.node.inventory.sheet import Places, Sheet
-from railgauge.node.rdma import Unknown
+from railgauge.node.system.rdma_devices import Unknown
 
 #: Ids of a port that are names; any other is an address or a number that no label shows.
 _NAMES = ("ifname", "ifalias", "local")

@@ -6,9 +6,9 @@ import os
 import re
 from pathlib import Path
 
-from railgauge.names import natural
+from railgauge.common.names import natural
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, chosen, raw_text, words_of
-from railgauge.node.rdma import Unknown, int_of, names_in, text_of
+from railgauge.node.system.rdma_devices import Unknown, int_of, names_in, text_of
 
 #: Kernel settings that change what a network, or a program's memory, does.
 SYSCTLS = (

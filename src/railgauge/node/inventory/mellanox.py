@@ -11,7 +11,7 @@ from typing import Any
 
 from railgauge.node.inventory.network import driver, interfaces, is_pci, pci_address
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, whole_lines
-from railgauge.node.rdma import Unknown, devices, ports
+from railgauge.node.system.rdma_devices import Unknown, devices, ports
 
 _DRIVER = "mlx5_core"
 

@@ -23,10 +23,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from railgauge.names import natural
+from railgauge.common.names import natural
 from railgauge.node.inventory.machine import HIDDEN
 from railgauge.node.inventory.sheet import Places, Sheet, raw_text
-from railgauge.node.rdma import Unknown, names_in
+from railgauge.node.system.rdma_devices import Unknown, names_in
 
 #: Where distributions, CUDA, HPC-X and clouds keep libraries, beside those of /etc/ld.so.conf.
 _LIBRARIES = (

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet
-from railgauge.node.rdma import (
+from railgauge.node.system.rdma_devices import (
     EMPTY_ENTRIES,
     Unknown,
     devices,

@@ -22,7 +22,7 @@ from railgauge.node.inventory.sheet import (
     version_in,
     whole_lines,
 )
-from railgauge.node.rdma import Unknown, names_in, text_of
+from railgauge.node.system.rdma_devices import Unknown, names_in, text_of
 
 _VENDOR = "0x10de"
 #: Classes of PCI devices (PCI Code and ID Assignment): VGA and 3D controllers are GPUs; NVSwitches

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Union
 
-from railgauge.node.rdma import Unknown, text_of
+from railgauge.node.system.rdma_devices import Unknown, text_of
 
 Scalar = Union[str, int, float, bool]
 

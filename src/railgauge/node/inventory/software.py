@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, raw_text, version_in, whole_lines
-from railgauge.node.rdma import Unknown
+from railgauge.node.system.rdma_devices import Unknown
 
 #: Where distributions keep libraries.
 _LIBRARIES = (

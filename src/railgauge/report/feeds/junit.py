@@ -20,8 +20,8 @@ from typing import Literal
 from railgauge.report import numbers
 from railgauge.report.numbers import Number
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case, Outcome
+from railgauge.verdict.campaign.cases import Case, Outcome
+from railgauge.verdict.decision.verdict import Verdict
 
 #: In the campaign's folder.
 FILE = "junit.xml"

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from railgauge.report import located, numbers
-from railgauge.report.page.content import folded, sentence
+from railgauge.report.page.content import folded
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict, places_of
+from railgauge.verdict.campaign.finding import places_of
+from railgauge.verdict.decision.verdict import Verdict
 
 #: In the campaign's folder.
 FILE = "summary.md"
@@ -40,7 +41,7 @@ def markdown(verdict: Verdict) -> str:
     lines = [f"## {mark}{verdict.decision.upper()}: {plain(campaign.system)}", ""]
     if verdict.simulated:
         lines += ["**SIMULATED**: by stand-ins; this says nothing of any node.", ""]
-    lines += [plain(sentence(verdict)), ""]
+    lines += [plain(located.sentence(verdict)), ""]
     for partition, nodes in campaign.scope.nodes.items():
         lines.append(f"- {plain(partition)}: {len(nodes)} nodes, {code(folded(nodes))}")
     lines += [f"- campaign {code(campaign.id)}, {campaign.started} to {campaign.finished}", ""]

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from railgauge.campaign import folder as campaigns
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model.measurement import METRICS
 from railgauge.report import numbers
 from railgauge.report.numbers import Number
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import EXIT_CODES, WEIGHTS, Verdict
-from railgauge.verdict.compare import Outcome
+from railgauge.verdict.campaign.cases import Outcome
+from railgauge.verdict.campaign.finding import WEIGHTS
+from railgauge.verdict.decision.verdict import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
     from railgauge.gate.coverage import NodeSummary

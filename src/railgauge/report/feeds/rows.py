@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.atomic import write_bytes
+from railgauge.common.atomic import write_bytes
 from railgauge.report import numbers
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision.verdict import Verdict
 
 #: Column -> its type.
 COLUMNS: dict[str, type] = {

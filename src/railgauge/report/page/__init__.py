@@ -30,7 +30,8 @@ from railgauge.report import located, numbers
 from railgauge.report.page import before as before_after
 from railgauge.report.page import content, series
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict, places_of
+from railgauge.verdict.campaign.finding import places_of
+from railgauge.verdict.decision.verdict import Verdict
 
 #: In the campaign's folder.
 FILE = "report.html"
@@ -123,7 +124,7 @@ def html(verdict: Verdict) -> str:
         simulated=verdict.simulated,
         mark="SIMULATED " if verdict.simulated else "",
         sign=_SIGNS[verdict.decision],
-        sentence=content.sentence(verdict),
+        sentence=located.sentence(verdict),
         reasons=content.reasons(verdict),
         began=content.moment(campaign.started),
         took=content.took(campaign.started, campaign.finished),

@@ -13,18 +13,18 @@ from railgauge import systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import Campaign
 from railgauge.campaign.inventories import in_campaign
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model.measurement import Measurement
 from railgauge.report import comparison
 from railgauge.report.numbers import number
 from railgauge.report.page.content import TableOf, folded, table
 from railgauge.report.visible import clean
-from railgauge.verdict import before_after
-from railgauge.verdict import table as measured
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.before_after import Class, Comparison
-from railgauge.verdict.compare import Case
-from railgauge.verdict.drift import Drift, drift
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.comparison import before_after
+from railgauge.verdict.comparison import measurement_table as measured
+from railgauge.verdict.comparison.before_after import Class, Comparison
+from railgauge.verdict.comparison.inventory_drift import Drift, drift
+from railgauge.verdict.decision.verdict import Verdict
 
 #: Places that the page draws and lists: those that moved first.
 MOST = 20_000

@@ -11,19 +11,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
+from railgauge.common.names import natural
 from railgauge.locating import Suspect
 from railgauge.model.record import BrokenRecordError
-from railgauge.names import natural
-from railgauge.node import raw
 from railgauge.node.inventory.compare import by_value, shown
+from railgauge.node.transport import results_file
 from railgauge.report import located, numbers, transfers
 from railgauge.report.numbers import Number
 from railgauge.report.outputs import Outputs
 from railgauge.report.page.drawing import Drawing, draw
 from railgauge.terminal import clock
-from railgauge.verdict import provenance
-from railgauge.verdict.answer import Finding, Verdict, places_of
-from railgauge.verdict.compare import Case, Outcome, read_possible
+from railgauge.verdict.campaign import tool_builds
+from railgauge.verdict.campaign.cases import Case, Outcome, read_possible
+from railgauge.verdict.campaign.finding import Finding, places_of
+from railgauge.verdict.decision.verdict import Verdict
 
 #: How much the page shows; the rest is counted, and in the campaign's folder.
 MOST_FINDINGS = 200
@@ -105,19 +106,6 @@ def folded(nodes: Sequence[str]) -> str:
         return hostlist.fold(list(nodes))
     except ValueError:
         return ", ".join(nodes)
-
-
-def sentence(verdict: Verdict) -> str:
-    """The verdict's reason, and what is at fault or suspected."""
-    if not verdict.suspects:
-        return f"{verdict.reason}."
-    # The most certain come first.
-    state = located.state(verdict.suspects[0])
-    first = [located.name(s) for s in verdict.suspects if located.state(s) == state]
-    names = ", ".join(first[:5]) + (f" and {len(first) - 5} more" if len(first) > 5 else "")
-    return (
-        f"{verdict.reason}; {names} {state if len(first) == 1 else state.replace('is', 'are', 1)}."
-    )
 
 
 def reasons(verdict: Verdict) -> list[str]:
@@ -373,8 +361,8 @@ def _outputs(cases: Sequence[Case], recorded: Outputs) -> tuple[list[tuple[str, 
     for case in chosen:
         run = f", run {case.run + 1}" if several else ""
         try:
-            if case.folder and (case.folder / raw.FILE).exists():
-                size = (case.folder / raw.FILE).stat().st_size
+            if case.folder and (case.folder / results_file.FILE).exists():
+                size = (case.folder / results_file.FILE).stat().st_size
                 if size > _MOST_RAW_BYTES:
                     return [], f"{size >> 20} MiB of outputs are too large for a page"
             outputs = recorded.of(case)
@@ -536,7 +524,7 @@ def not_run(verdict: Verdict) -> TableOf:
 
 def tools(verdict: Verdict) -> TableOf:
     rows = [
-        (build.tool, provenance.describe(build), build.path, folded(build.nodes))
+        (build.tool, tool_builds.describe(build), build.path, folded(build.nodes))
         for build in verdict.tools
     ]
     return table("Tools", ("tool", "build", "path", "nodes"), rows)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from railgauge.verdict.compare import Case, Outcome
+from railgauge.verdict.campaign.cases import Case, Outcome
 
 #: More partners do not fit; those that it is bad with come first.
 _MOST = 14

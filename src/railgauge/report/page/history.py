@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from railgauge import hostlist, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import Campaign
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.model.measurement import METRICS, Measurement
 from railgauge.report import numbers
 from railgauge.report.page import whole

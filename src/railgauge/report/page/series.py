@@ -11,16 +11,16 @@ import pydantic
 
 from railgauge import hostlist
 from railgauge.campaign.folder import LEAVES, Campaign
+from railgauge.common.names import natural
 from railgauge.model import record
 from railgauge.model.measurement import METRICS, Measurement
 from railgauge.model.record import BrokenRecordError
 from railgauge.model.sizes import format_size
-from railgauge.names import natural
 from railgauge.report import numbers
 from railgauge.report.numbers import Number
-from railgauge.verdict.answer import Verdict
-from railgauge.verdict.compare import Case, Outcome
-from railgauge.verdict.outliers import condition
+from railgauge.verdict.campaign.cases import Case, Outcome
+from railgauge.verdict.campaign.outliers import condition
+from railgauge.verdict.decision.verdict import Verdict
 
 #: What is said of a number, the best first: of several in one cell the last of these is shown.
 STATUSES = ("recorded", "ok", "no reference", "not run", "stands out", "failed", "out")

@@ -1,7 +1,7 @@
 """`railgauge system check`: is a system's folder, with its references, what it must be?
 
 Nothing runs but two questions to Slurm. What the checks in reframe/ need of a partition, they say
-themselves (`railgauge.checks.cases`).
+themselves (`railgauge.checks.framework.cases`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railgauge import paths, systems
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.site import shown
 from railgauge.site.check import checks, description, fragments, hostnames, in_slurm, stored
 from railgauge.site.check.line import Line

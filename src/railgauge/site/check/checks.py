@@ -12,12 +12,12 @@ from typing import Any
 from reframe.utility import import_module_from_file
 
 from railgauge import paths, systems
-from railgauge.checks import guard
-from railgauge.checks.base import TESTS, StrictCheck
-from railgauge.checks.cases import Cases, LeftOut
-from railgauge.checks.node_state import NodeStateCases
+from railgauge.checks.framework import reframe_guard
+from railgauge.checks.framework.cases import Cases, LeftOut
+from railgauge.checks.framework.check import TESTS, StrictCheck
+from railgauge.checks.preflight.firmware_and_tuning import NodeStateCases
 from railgauge.cluster.look import BY_NAME, FILTERS
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.model.measurement import COUNTS, Load
 from railgauge.model.references import References, missing_loads, step_to_record
 from railgauge.site import shown
@@ -143,7 +143,7 @@ def needed(partition: Partition, options: Sequence[str] = ()) -> dict[str, Seque
         program: ()
         for check in ([] if others else described_on(partition))
         if not names or any(re.match(name, check.__name__) for name in names)
-        for program in guard.required_programs(check, partition)
+        for program in reframe_guard.required_programs(check, partition)
     }
 
 

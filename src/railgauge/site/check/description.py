@@ -11,7 +11,7 @@ from pathlib import Path
 
 from railgauge import hostlist, paths, systems
 from railgauge.cluster.store import rules as gate_rules
-from railgauge.errors import ConfigurationError
+from railgauge.common.errors import ConfigurationError
 from railgauge.site import shown
 from railgauge.site.check.line import Line
 from railgauge.site.templates import PLACEHOLDER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railgauge import hostlist
-from railgauge.errors import EnvironmentProblem
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.site.check.description import file_of
 from railgauge.site.check.hostnames import owner
 from railgauge.site.check.line import Line

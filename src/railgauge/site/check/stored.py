@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from railgauge import paths
-from railgauge.checks.cases import Mismatch
-from railgauge.errors import ConfigurationError
+from railgauge.checks.framework.cases import Mismatch
+from railgauge.common.errors import ConfigurationError
 from railgauge.model import references
 from railgauge.model.references import Condition, Entry, Ratio, RatioSide, References
 from railgauge.site import shown

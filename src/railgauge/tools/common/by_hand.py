@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from railgauge.model.call import Call
@@ -53,6 +53,11 @@ class ByHand:
     ends: Callable[[str], Ends] = lambda text: Ends()
     #: what its versions changed in the numbers
     changes: tuple[Change, ...] = ()
+    #: whether a text without any tool's mark is an output of this one
+    is_output: Callable[[str], bool] | None = None
+    #: reads a large file piece by piece; None where it is no output of the tool by itself: the
+    #: words are those of other tools' marks
+    read_pieces: Callable[[Iterable[str], Sequence[str]], Reading | None] | None = None
 
     def expected(self, words: Sequence[str]) -> dict[str, Any]:
         """`name=value` of each word; ValueError names the word, and what was expected."""

@@ -34,24 +34,33 @@ _EXPECTED = {
 }
 
 
+def decoder(repeated: Collection[str] = (), *, private: bool = False) -> json.JSONDecoder:
+    """Of objects that have every key once, but those in `repeated`: they are not read. It raises
+    ParseError where one has a key twice; of a `private` document no content is in it.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        whole = dict(pairs)
+        if len(whole) < len(pairs):
+            counts = Counter(name for name, _ in pairs if name not in repeated)
+            for name, count in counts.items():
+                if count > 1:
+                    key = "a key" if private else f"the key {quote(name)}"
+                    raise ParseError(0, f"{key} twice in one object", "every key once")
+        return whole
+
+    return json.JSONDecoder(object_pairs_hook=once)
+
+
 def document(text: str, *, repeated: Collection[str] = (), private: bool = False) -> dict[str, Any]:
     """The JSON object that a text is; ParseError where it is not whole, or has a key twice.
 
     Keys in `repeated` may be there twice: they are not read. Of a `private` document no content
     is in a message, or in an exception behind it.
     """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        counts = Counter(name for name, _ in pairs if name not in repeated)
-        for name, count in counts.items():
-            if count > 1:
-                key = "a key" if private else f"the key {quote(name)}"
-                raise ParseError(0, f"{key} twice in one object", "every key once")
-        return dict(pairs)
-
     value, where, why = None, 0, "no object"
     try:
-        value = json.loads(text, object_pairs_hook=once)
+        value = decoder(repeated, private=private).decode(text)
     except ParseError:
         raise
     except (ValueError, RecursionError) as error:

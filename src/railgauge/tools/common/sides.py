@@ -68,6 +68,19 @@ def collect(
         for role in ("client", "server")
     }
     names = {role: f"{role} on {own[0].host}" if own else role for role, own in by_role.items()}
+    missing = [
+        what
+        for what, given in (
+            ("the exit codes of both sides", bool(calls)),
+            (f"the {receiver}'s output", server is not None),
+            ("the options", options is not None),
+        )
+        if not given
+    ]
+    alone = len(missing) == 3
+    if alone:
+        # It may be that of either side.
+        names["client"] = "output"
     complaints = []
     for role, own in by_role.items():
         if calls and len(own) != 1:
@@ -80,15 +93,6 @@ def collect(
             outputs[role] = parse(text)
         except ParseError as error:
             complaints.append(f"{names[role]}: {error}")
-    missing = [
-        what
-        for what, given in (
-            ("the exit codes of both sides", bool(calls)),
-            (f"the {receiver}'s output", server is not None),
-            ("the options", options is not None),
-        )
-        if not given
-    ]
     return Sides(
         by_role,
         names,
@@ -96,5 +100,5 @@ def collect(
         complaints,
         parsed=len(outputs) == len(texts),
         missing=missing,
-        alone=len(missing) == 3,
+        alone=alone,
     )

@@ -32,7 +32,7 @@ class TcpOptions:
         require_congestion(tool, self.congestion)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Row:
     """What was moved from `start_s` to `end_s` of a run, by one stream or by all."""
 

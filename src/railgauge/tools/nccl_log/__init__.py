@@ -22,6 +22,7 @@ typed after the source of each release (tests/unit/tools/test_nccl_log_versions.
 from __future__ import annotations
 
 from railgauge.tools.nccl_log import ras
+from railgauge.tools.nccl_log.by_hand import BY_HAND, TOOL
 from railgauge.tools.nccl_log.hang import last_words_of_all
 from railgauge.tools.nccl_log.judge import Used, read
 from railgauge.tools.nccl_log.result import CollNet, Connection, Log, Seat
@@ -29,6 +30,8 @@ from railgauge.tools.nccl_log.text import ADVICE, parse
 
 __all__ = [
     "ADVICE",
+    "BY_HAND",
+    "TOOL",
     "CollNet",
     "Connection",
     "Log",

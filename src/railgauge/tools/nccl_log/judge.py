@@ -8,7 +8,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.hostlist import fold_numbers, fold_ranks
+from railgauge.common.ranges import fold_numbers
+from railgauge.hostlist import fold_ranks
 from railgauge.tools import ParseError
 from railgauge.tools.nccl_log.result import Log
 from railgauge.tools.nccl_log.text import ADVICE, is_ib, parse

@@ -18,7 +18,7 @@ _GROUP = re.compile(rf"  [0-9]{{1,9}} ranks have ({_LAUNCHED})$")
 _RANK = re.compile(
     r"  Rank ([0-9]{1,9})"
     rf"(?: has ({_LAUNCHED}))? -- "
-    r"(?:GPU .{1,80}? managed by process ([0-9]{1,9}) on node \S+"
+    r"(?:GPU .{1,80}? managed by process ([0-9]{1,9}) on node (\S+)"
     r"|\[process information not found\])$"
 )
 _TROUBLE = re.compile(r"^(Errors|Warnings)$", re.MULTILINE)
@@ -37,6 +37,8 @@ class Straggler:
     #: its process, where that is known
     pid: int | None
     what: str
+    #: the address of its node, where that is known
+    node: str = dataclasses.field(default="", compare=False)
 
     @property
     def process(self) -> RankProcess:
@@ -69,13 +71,14 @@ def answer(text: str) -> Answer:
         if counted and not rank:
             counted.begin(group[1] if group else "")
         if rank and left and not rank[2]:
-            found[Straggler(int(rank[1]), _number(rank[3]), SILENT)] = None
+            found[Straggler(int(rank[1]), _number(rank[3]), SILENT, rank[4] or "")] = None
             left -= 1
             continue
         if rank and counted:
             counted.name(rank)
         elif rank and rank[2]:
-            found[Straggler(int(rank[1]), _number(rank[3]), f"has {rank[2]}")] = None
+            late = Straggler(int(rank[1]), _number(rank[3]), f"has {rank[2]}", rank[4] or "")
+            found[late] = None
         whole = whole and not left
         left = int(silent[1]) if silent else 0
     found.update(counted.late() if counted else {})
@@ -99,7 +102,8 @@ class _Counted:
     def name(self, rank: re.Match[str]) -> None:
         if what := rank[2] or self.group:
             self.counts.add(_launched(what))
-            self.ranks.append(Straggler(int(rank[1]), _number(rank[3]), f"has {what}"))
+            pid, node = _number(rank[3]), rank[4] or ""
+            self.ranks.append(Straggler(int(rank[1]), pid, f"has {what}", node))
 
     def late(self) -> dict[Straggler, None]:
         most = max(self.counts, default=0)

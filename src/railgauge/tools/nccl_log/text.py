@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +19,7 @@ _SIDES: Mapping[str | None, Side] = {"send": "send", "receive": "receive", None:
 _N = r"[0-9]{1,9}"
 
 #: Longer than any message that is read here.
-_LONGEST_MESSAGE = 4000
+LONGEST_MESSAGE = 4000
 
 #: What NCCL, or AMD's RCCL, warns of and then goes on as it should (ncclInit in their init.cc).
 ADVICE = re.compile(
@@ -32,26 +34,28 @@ ADVICE = re.compile(
 
 MARK = re.compile(r"NCCL (INFO|WARN|ATTN) ")
 #: Bare, or behind the tag of a launcher ("[1,0]<stdout>:", "0: "), where it is not an INFO line.
-_VERSION = re.compile(r"(?:\[[^]]*\](?:<\w+>:)?|[0-9]+:)?\s*NCCL version ([0-9]\S*)")
-_COMMUNICATOR = re.compile(
+VERSION = re.compile(r"(?:\[[^]]*\](?:<\w+>:)?|[0-9]+:)?\s*NCCL version ([0-9]\S*)")
+COMMUNICATOR = re.compile(
     rf"(?:\[Rank {_N}\] )?(?:\w+ )?comm (\S+) rank ({_N}) n[rR]anks ({_N}) cudaDev {_N}"
     rf"(?: nvmlDev {_N})? busId [0-9a-f]+\b.*- ?"
     r"(Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
 )
-_TOPOLOGY = re.compile(
+TOPOLOGY = re.compile(
     rf"comm \S+ rank ({_N}) nRanks ({_N}) nNodes ({_N}) localRanks ({_N}) localRank {_N} "
     rf"MNNVL ({_N})"
 )
 _CLIQUE = re.compile(rf"MNNVL ({_N}) cliqueId [0-9a-f]+ cliqueSize ({_N}) cliqueRank {_N}\b.*")
 _NETWORK = re.compile(r"Using network (\S.*)")
-_CHANNELS = re.compile(rf"{_N} coll channels, (?:{_N} collnet channels, )?({_N}) nvls channels, .*")
-_CONNECTED = re.compile(r"(Connected all (?:rings|trees))\b.*")
-_COLLNET = re.compile(
+NVLS_CHANNELS = re.compile(
+    rf"{_N} coll channels, (?:{_N} collnet channels, )?({_N}) nvls channels, .*"
+)
+CONNECTED = re.compile(r"(Connected all (?:rings|trees))\b.*")
+COLLNET = re.compile(
     rf"Coll(?:Net)? ({_N})(?:/({_N}))? : ({_N}) \[(send|receive)\] via COLLNET/([^/]+)/({_N})"
     r"(/GDRDMA(?:\(PCI\))?)?"
 )
 
-_CONNECTION = re.compile(
+CONNECTION = re.compile(
     rf"(?:Channel|Ring) ({_N})(?:/({_N}))? : ({_N})(?:\[[0-9a-f]+\])? -> ({_N})(?:\[[0-9a-f]+\])?"
     # RCCL adds the communicator.
     r"(?: \[(send|receive)\])?\s+via (\S.*?)(?: comm 0x[0-9a-f]+ nRanks [0-9]+)?"
@@ -92,11 +96,11 @@ def parse(text: str) -> Log:
     ParseError where nothing of NCCL is in it.
     """
     infos, warnings, others = _lines(text)
-    version = next((m[1] for m in map(_VERSION.fullmatch, [*infos, *others]) if m), None)
+    version = next((m[1] for m in map(VERSION.fullmatch, [*infos, *others]) if m), None)
     if not infos and not warnings and version is None:
         raise ParseError(0, "no whole line of NCCL", "a log of NCCL_DEBUG=INFO")
-    communicators = _all(_COMMUNICATOR, infos)
-    topologies = _all(_TOPOLOGY, infos)
+    communicators = _all(COMMUNICATOR, infos)
+    topologies = _all(TOPOLOGY, infos)
     cliques = _all(_CLIQUE, infos)
     seats = [Seat(int(m[2]), int(m[3])) for m in communicators]
     seats += [Seat(int(m[1]), int(m[2])) for m in topologies]
@@ -107,15 +111,15 @@ def parse(text: str) -> Log:
         seats=tuple(dict.fromkeys(seats)),
         version=version,
         networks=tuple(dict.fromkeys(m[1] for m in _all(_NETWORK, infos))),
-        devices=_devices(infos),
+        devices=devices_of(infos),
         connections=connections,
-        collnets=tuple(dict.fromkeys(map(_collnet, _all(_COLLNET, infos)))),
+        collnets=tuple(dict.fromkeys(map(_collnet, _all(COLLNET, infos)))),
         unread=unread,
         nvls=_nvls(infos),
         mnnvl=bool(mnnvl) and all(mnnvl),
         clique_ranks=min(in_domain) if any(mnnvl) and in_domain else None,
         nodes=int(topologies[-1][3]) if topologies else None,
-        connected=tuple(dict.fromkeys(m[1] for m in _all(_CONNECTED, infos))),
+        connected=tuple(dict.fromkeys(m[1] for m in _all(CONNECTED, infos))),
         initialised=_initialised(communicators),
         destroyed=_destroyed(communicators),
         aborted=any(m[4] == "Abort COMPLETE" for m in communicators),
@@ -135,7 +139,7 @@ def _lines(text: str) -> _Lines:
             if mark[1] != "INFO":
                 # Also a torn warning warns.
                 lines.warnings.append(message)
-            elif complete and not following and len(message) <= _LONGEST_MESSAGE:
+            elif complete and not following and len(message) <= LONGEST_MESSAGE:
                 lines.infos.append(message)
         if complete and not marks:
             lines.others.append(line.strip())
@@ -147,7 +151,7 @@ def _all(pattern: re.Pattern[str], messages: Iterable[str]) -> list[re.Match[str
 
 
 def _nvls(infos: Sequence[str]) -> bool:
-    channels = [int(m[1]) for m in _all(_CHANNELS, infos)]
+    channels = [int(m[1]) for m in _all(NVLS_CHANNELS, infos)]
     if channels:
         return min(channels) > 0
     return any(message.startswith("NVLS comm ") for message in infos)
@@ -169,11 +173,11 @@ def _destroyed(communicators: Sequence[re.Match[str]]) -> bool:
 def _connections(infos: Sequence[str]) -> tuple[tuple[Connection, ...], tuple[str, ...]]:
     connections, unread = [], []
     for message in infos:
-        match = _CONNECTION.fullmatch(message)
+        match = CONNECTION.fullmatch(message)
         connection = _connection(match) if match else None
         if connection:
             connections.append(connection)
-        elif _ABOUT_CONNECTION.fullmatch(message) and not _COLLNET.fullmatch(message):
+        elif _ABOUT_CONNECTION.fullmatch(message) and not COLLNET.fullmatch(message):
             unread.append(message)
     return tuple(dict.fromkeys(connections)), tuple(dict.fromkeys(unread))
 
@@ -181,6 +185,26 @@ def _connections(infos: Sequence[str]) -> tuple[tuple[Connection, ...], tuple[st
 def _connection(match: re.Match[str]) -> Connection | None:
     """None where the path or its side is none that is known."""
     channel, index, from_rank, to_rank, side, path = match.groups()
+    way = connection_of(path, side or "")
+    return way and dataclasses.replace(
+        way,
+        channel=int(channel),
+        from_rank=int(from_rank),
+        to_rank=int(to_rank),
+        index=int(index or 0),
+    )
+
+
+def about_connection(message: str) -> bool:
+    """Whether a message is of a connection, in a form that may not be known."""
+    return bool(_ABOUT_CONNECTION.fullmatch(message))
+
+
+@functools.lru_cache(maxsize=4096)
+def connection_of(path: str, side: str) -> Connection | None:
+    """A connection by what it goes over, without its channel and ranks; None where the path or its
+    side (`send`, `receive`, or none) is none that is known.
+    """
     net = _NET.fullmatch(path)
     if net and side:
         family = "IB" if is_ib(net[1]) else net[1]
@@ -192,14 +216,13 @@ def _connection(match: re.Match[str]) -> Connection | None:
     else:
         return None
     return Connection(
-        int(channel),
-        int(from_rank),
-        int(to_rank),
+        0,
+        0,
+        0,
         path,
         kind,
         device=int(net[2]) if net else None,
-        index=int(index or 0),
-        side=_SIDES[side],
+        side=_SIDES[side or None],
         proxy_rank=int(net[3]) if net and net[3] else None,
     )
 
@@ -217,7 +240,7 @@ def _collnet(match: re.Match[str]) -> CollNet:
     )
 
 
-def _devices(infos: Sequence[str]) -> tuple[Device, ...]:
+def devices_of(infos: Iterable[str]) -> tuple[Device, ...]:
     """What each device number stands for, where the log leaves no doubt.
 
     A number counts ports, or what NCCL has merged from them: up to 2.23 the listed places; later

@@ -14,6 +14,7 @@ from railgauge.tools.common.by_hand import ByHand, identifier, integer
 from railgauge.tools.common.changes import Change
 from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.nccl_tests.alone import why_alone
+from railgauge.tools.nccl_tests.document import parse_json
 from railgauge.tools.nccl_tests.ends import ends
 from railgauge.tools.nccl_tests.judge import read
 from railgauge.tools.nccl_tests.options import TOOL, Options
@@ -29,7 +30,7 @@ def _ranks(result: Result) -> int:
 
 def _stated(text: str) -> Mapping[str, Any]:
     """Of what nobody states, something that the judge then finds to be different, or missing."""
-    result = parse(text)[0]
+    result = parse_json(text) if text.lstrip().startswith("{") else parse(text)[0]
     stated = {
         "operation": result.operation or "all_reduce",
         "ranks": _ranks(result),
@@ -62,13 +63,15 @@ def _read(texts: Sequence[str], codes: Sequence[int], options: Options | None) -
 
 def _joins(section: str, line: str) -> bool:
     """The lines that a test begins with stand in a fixed order."""
-    stage = next(place for place, word in enumerate(BEGINNINGS) if word in line)
+    stage = next((place for place, word in enumerate(BEGINNINGS) if word in line), 0)
     return not any(word in section for word in BEGINNINGS[stage:])
 
 
 _MARKS = Marks(
     (
         *(Mark(word, rf"#?\s*{word}s?\b") for word in BEGINNINGS),
+        # What -J writes, in one line.
+        Mark('"start_time"', r'\{\s*"version"\s*:\s*[0-9]+\s*,\s*"start_time"'),
         Mark("algbw", r"#?\s*(?:size|bytes)\s+(?:count|N)\s", weak=True),
         Mark("Out of bounds values", r"#?\s*Out of bounds values", weak=True),
     ),
@@ -78,7 +81,7 @@ _MARKS = Marks(
 )
 
 BY_HAND = ByHand(
-    ("what one run printed", "what -J wrote in the same run"),
+    ("what one run printed, or what -J wrote", "what -J wrote in the same run"),
     "Versions that end with `# Collective test concluded` prove by it that the run finished; of "
     "others a bare file's completeness is `unknown`, and `proved` by the launcher's exit code.",
     {

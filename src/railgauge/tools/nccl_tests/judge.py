@@ -128,8 +128,15 @@ def read(
 def _scanned(text: str, alone: bool) -> tuple[tuple[Result, ...], list[str]]:
     """The tests in a text that can be read, and why others cannot.
 
-    It may hold several tests only if the text is `alone`.
+    It may hold several tests, or be the tool's JSON, only if the text is `alone`.
     """
+    if text.lstrip().startswith("{"):
+        if not alone:
+            return (), [
+                "the JSON of -J, expected what the run printed, and the JSON as a second file"
+            ]
+        stored, why = _stored(text)
+        return () if stored is None else (_with_all_devices(stored),), why
     try:
         return scan(text), []
     except ParseError as error:
@@ -168,7 +175,12 @@ def _twice(results: Sequence[Result], judged: Sequence[_Verdict]) -> Iterator[st
 
 
 def _notes(result: Result) -> Iterator[str]:
-    """What speaks against nothing, but is not as requested."""
+    """What speaks against nothing, but is not as requested, or not of one communicator."""
+    if (groups := group_count(result.devices)) > 1:
+        yield (
+            f"{result.operation or 'a test'}: {groups} groups of {len(result.devices) // groups} "
+            "ranks ran at once (NCCL_TESTS_SPLIT): each number is of all of them together"
+        )
     if result.reduced_bytes is not None and result.rows:
         largest = max(result.sizes)
         yield (
@@ -250,7 +262,7 @@ def _judged(result: Result, options: Options | None) -> _Verdict:
     complaints = _device_complaints(result, options)
     if options:
         complaints += _header_complaints(result, options)
-    groups = options.groups if options else 1
+    groups = options.groups if options else group_count(result.devices)
     ranks = len(result.devices) // groups or (options.gpus if options else None)
     checked = any(row.out_of_place.wrong is not None for row in result.rows)
     operation = options.operation if options else result.operation
@@ -259,8 +271,8 @@ def _judged(result: Result, options: Options | None) -> _Verdict:
         return _Verdict(
             [*complaints, f"{why_not}: nothing was measured"], operation, ranks, checked
         )
-    # How many ranks the numbers of several groups are of is not known without options.
-    if options or not _has_groups(result.devices):
+    # How many ranks the numbers of groups of different sizes are of is not known.
+    if options or groups > 1 or not _has_groups(result.devices):
         why, operation = row_complaints(result, operation, ranks, options)
         complaints += why or size_complaints(result, operation, ranks, options)
     complaints += _footer_complaints(result, options)
@@ -277,7 +289,7 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
     if not devices:
         return ["no line of a device: which ranks took part is not known"] if options else []
     complaints = []
-    groups = options.groups if options else 1
+    groups = options.groups if options else group_count(devices)
     if options and len(devices) != options.gpus * groups:
         complaint = f"{len(devices)} rank(s) in the header, expected {options.gpus * groups}"
         if len(devices) == options.gpus_per_rank:
@@ -288,8 +300,13 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
         complaints.append(
             f"the header numbers its ranks {_few(numbers)}, expected 0 to {len(devices) - 1}"
         )
-    if why := _group_complaint(devices, groups, options.gpus_per_rank if options else 1):
+    if options and (why := _group_complaint(devices, groups, options.gpus_per_rank)):
         complaints.append(why)
+    elif groups == 1 and _has_groups(devices):
+        complaints.append(
+            "groups of different sizes (NCCL_TESTS_SPLIT): their table has one line for all, and "
+            "of how many ranks its bandwidth is is not known"
+        )
     used: dict[tuple[str, ...], int] = {}
     for device in devices:
         place: tuple[str, ...] = (device.host, device.bus_id)
@@ -310,6 +327,14 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
                 complaints.append(f"rank {device.rank} ran on {device.host}, expected {host}")
                 break
     return complaints
+
+
+def group_count(devices: Sequence[Device]) -> int:
+    """The groups of NCCL_TESTS_SPLIT or NCCL_TESTS_SPLIT_MASK, where they have as many ranks each;
+    else 1.
+    """
+    sizes = Counter(device.group for device in devices)
+    return len(sizes) if len(set(sizes.values())) == 1 else 1
 
 
 def _has_groups(devices: Sequence[Device]) -> bool:
@@ -396,7 +421,22 @@ def _footer_complaints(result: Result, options: Options | None) -> list[str]:
     return complaints
 
 
-# --- JSON beside the text ---
+# --- JSON, beside the text or alone ---
+
+
+def _with_all_devices(stored: Result) -> Result:
+    """The result with a device for each GPU: the tool writes the first one of each process."""
+    gpus = (stored.threads or 1) * (stored.gpus_per_thread or 1)
+    if gpus == 1:
+        return stored
+    devices = tuple(
+        dataclasses.replace(
+            device, rank=device.rank * gpus + number, device=device.device + number, bus_id=""
+        )
+        for device in stored.devices
+        for number in range(gpus)
+    )
+    return dataclasses.replace(stored, devices=devices)
 
 
 def _stored(json_text: str) -> tuple[Result | None, list[str]]:
@@ -490,6 +530,7 @@ def _measurements(
     simulated: bool,
 ) -> Iterator[Measurement]:
     kinds = sweeps(result)
+    groups = 1 if options else group_count(result.devices)
     for rows in kinds:
         # Of several sweeps (-N) the mean, as the tool's own average is.
         repeated = cycles(rows, len(rows) if options else sizes_of_sweep(result, rows))
@@ -509,7 +550,13 @@ def _measurements(
                         f"{metric}{suffix}",
                         statistics.fmean(shown) if len(shown) > 1 else shown[0],
                         TOOL,
-                        " ".join([verdict.operation, *_apart(rows[0], kinds)]),
+                        " ".join(
+                            [
+                                verdict.operation,
+                                *_apart(rows[0], kinds),
+                                *([f"groups {groups}"] if groups > 1 else []),
+                            ]
+                        ),
                         options.transport if options else "any",
                         size_bytes=size,
                         nodes=nodes,

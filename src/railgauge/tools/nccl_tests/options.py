@@ -32,6 +32,10 @@ DIVIDED = {"all_gather", "reduce_scatter", "alltoall", "gather", "scatter", "hyp
 #: The tool cannot check their results in place: N/A there.
 CHECKED_OUT_OF_PLACE_ONLY = {"alltoall", "sendrecv"}
 
+#: Operations that no check runs: their numbers have the formulas of another one
+#: (src/alltoallv.cu of nccl-tests and of rccl-tests).
+LIKE = {"alltoallv": "alltoall"}
+
 #: Bytes of an element. The first versions said char and int.
 ELEMENT_BYTES = {
     **{"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8},

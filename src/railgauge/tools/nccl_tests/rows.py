@@ -15,6 +15,7 @@ from railgauge.tools.nccl_tests.options import (
     CHECKED_OUT_OF_PLACE_ONLY,
     DIVIDED,
     ELEMENT_BYTES,
+    LIKE,
     OPERATIONS,
     REDUCING,
     ROOTED,
@@ -86,6 +87,8 @@ def row_complaints(
     result: Result, operation: str, ranks: int | None, options: Options | None
 ) -> tuple[list[str], str]:
     """What speaks against the first bad row, and the operation whose rows these are."""
+    if operation in LIKE:
+        return row_complaints(result, LIKE[operation], ranks, options)[0], operation
     first = result.rows[0]
     old = not result.version and first.out_of_place.error is not None
     candidates = _candidates(operation, ranks, old)
@@ -265,7 +268,8 @@ def _sweep_complaints(
         return [] if rising else ["sizes are repeated or out of order"]
     requested = list(itertools.islice(_sweep(result), max(len(sizes) + 1, 64)))
     element = ELEMENT_BYTES.get(rows[0].datatype)
-    if ranks is None or element is None:
+    # How those are aligned is another matter in each of its sources.
+    if ranks is None or element is None or operation in LIKE:
         announced = f"{result.min_bytes} to {result.max_bytes} bytes"
         if len(requested) != len(sizes) or any(map(operator.gt, sizes, requested)):
             return [f"{len(sizes)} sizes, not those that the header announces: {announced}"]

@@ -13,13 +13,33 @@ from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.perftest.ends import ends
 from railgauge.tools.perftest.judge import read
 from railgauge.tools.perftest.options import TOOL, Options
+from railgauge.tools.perftest.result import Bandwidth, Output
 from railgauge.tools.perftest.text import parse
 
 
 def _stated(text: str) -> Mapping[str, Any]:
     output = parse(text)
     names = ("operation", "test", "bidirectional", "queue_pairs", "rdma_cm", "connection_type")
-    return {name: getattr(output, name) for name in names}
+    return {name: getattr(output, name) for name in names} | {"counted": _counted(output)}
+
+
+def _counted(output: Output) -> int | None:
+    """The iterations of a run that was given a number of them, which a run over a time (-D) never
+    shows one by one.
+    """
+    singly = all(
+        (row.peak_gbits_s if isinstance(row, Bandwidth) else row.max_us) is not None
+        for row in output.rows
+    )
+    numbers = {row.iterations // output.queue_pairs for row in output.rows}
+    return numbers.pop() if singly and len(numbers) == 1 else None
+
+
+def _options(*, counted: int | None = None, **conditions: Any) -> Options:
+    """The options that are expected; `counted` iterations where no length is."""
+    if counted is not None and not conditions.keys() & {"iterations", "duration_s"}:
+        conditions["iterations"] = counted
+    return Options(**conditions)
 
 
 _WAITING = "Waiting for client to connect"
@@ -56,6 +76,7 @@ _MARKS = Marks(
         Mark(_WAITING, rf"\* {_WAITING}", _RULE),
         *(Mark(name, rf"(?:RDMA_|Send|Atomic|raw_)[ \w]*{name}", _RULE) for name in _NAMES),
         Mark(_DEPTH, rf"{_DEPTH}\s*:", _HEAD),
+        Mark('"test_info"', r'"test_info"\s*:\s*\{', (r"\{",)),
         Mark("#bytes", r"#bytes\s+#iterations\s", weak=True),
         Mark("Couldn't connect to ", "(?:STDERR: )?Couldn't connect to "),
     ),
@@ -64,10 +85,10 @@ _MARKS = Marks(
 )
 
 BY_HAND = ByHand(
-    ("what the client printed", "what the server printed"),
+    ("what the client printed, or its --out_json", "what the server printed"),
     "A bare file cannot prove that the run finished, so its completeness is `unknown`. It is "
     "`proved` by both files, both exit codes, and what was expected: size_bytes or sweep, with "
-    "iterations or duration_s.",
+    "duration_s, or with iterations where the output does not show them one by one.",
     {
         "operation": identifier,
         "test": identifier,
@@ -80,7 +101,7 @@ BY_HAND = ByHand(
         "rdma_cm": yes_or_no,
         "connection_type": identifier,
     },
-    Options,
+    _options,
     of_sides(TOOL, read),
     example=("size_bytes=64KiB", "iterations=5000"),
     stated=_stated,

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from railgauge.tools import ParseError
 from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote, searched
 from railgauge.tools.common.numbers import Shown
+from railgauge.tools.perftest.document import is_document, parse_json
 from railgauge.tools.perftest.options import SWEEP_SIZES, Operation, Test
 from railgauge.tools.perftest.result import Address, Bandwidth, Latency, Output, Role
 
@@ -127,6 +128,8 @@ def parse(text: str) -> Output:
     there twice, and where the text holds more than one test: two sides of one run are two outputs.
     --run_infinitely prints a row of one size every few seconds, without a peak, and no end.
     """
+    if is_document(text):
+        return parse_json(text)
     lines = [(number, line.strip()) for number, line in numbered(text)]
     if not any(line for _, line in lines):
         raise ParseError(0, "nothing", "the output of perftest")

@@ -5,13 +5,13 @@ word. So `read` believes a run only where both sides exited 0, both summaries ag
 and bytes, and these are the files that were asked for; when they were written, with their sha256.
 
 The receiver prints a URL on stdout that holds the encryption key. Nothing here takes a URL with a
-key, and all text is redacted before it is looked at. `railgauge.node.wdt_url` brings the URL from
-one node to the other; the sender reads it from stdin.
+key, and all text is redacted before it is looked at. `railgauge.node.runners.wdt_url` brings
+the URL from one node to the other; the sender reads it from stdin.
 """
 
 from __future__ import annotations
 
-from railgauge.node.wdt_url import redacted
+from railgauge.node.runners.wdt_url import redacted
 from railgauge.tools.file_transfer import FileSet
 from railgauge.tools.wdt.by_hand import BY_HAND
 from railgauge.tools.wdt.judge import read

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from railgauge.model.sizes import parse_size
-from railgauge.node.wdt_url import redacted
+from railgauge.node.runners.wdt_url import redacted
 from railgauge.tools.common.by_hand import ByHand, identifier, integer, of_sides, yes_or_no
 from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.file_transfer import FileSet

@@ -7,7 +7,7 @@ from typing import Any
 
 from railgauge.model.call import Call
 from railgauge.model.measurement import Measurement
-from railgauge.node.wdt_url import redacted
+from railgauge.node.runners.wdt_url import redacted
 from railgauge.tools import ParseError, Reading, file_transfer
 from railgauge.tools.common.sides import collect
 from railgauge.tools.wdt.options import TOOL, Options

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 
-from railgauge.node.wdt_url import redacted
+from railgauge.node.runners.wdt_url import redacted
 from railgauge.tools import ParseError
 from railgauge.tools.common.lines import DIED, LABELS, numbered, quote
 from railgauge.tools.common.numbers import Shown

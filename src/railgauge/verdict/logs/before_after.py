@@ -1,9 +1,10 @@
 """Before and after, of logs that people have: place by place, also where each side has one run.
 
-The statistics are those of `verdict/link_changes.py`. Where a condition has too few places to learn
-the noise from them, the noise is that of the place's own runs. Where these are too few as well, the
-variance is drawn towards a usual one: as a moderated variance (Smyth 2004, `verdict/statistics.py`)
-with a prior that is assumed, and not fitted. So a place with one run a side has an answer, too.
+The statistics are those of `verdict/comparison/link_changes.py`. Where a condition has too few
+places to learn the noise from them, the noise is that of the place's own runs. Where these are too
+few as well, the variance is drawn towards a usual one: as a moderated variance (Smyth 2004,
+`verdict/comparison/significance.py`) with a prior that is assumed, and not fitted. So a place with
+one run a side has an answer, too.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from railgauge.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.model.measurement import METRICS
 from railgauge.model.sizes import format_size
-from railgauge.textfiles import Text, Unread
+from railgauge.textfiles import Large, Text, Unread
 from railgauge.tools import recognize
-from railgauge.verdict import link_changes, power, statistics
-from railgauge.verdict.before_after import overall
-from railgauge.verdict.link_changes import WORDS, Samples, Word
+from railgauge.verdict.comparison import link_changes, power, significance
+from railgauge.verdict.comparison.before_after import overall
+from railgauge.verdict.comparison.link_changes import WORDS, Samples, Word
+from railgauge.verdict.comparison.significance import Floats
 from railgauge.verdict.logs.matching import Match, Series, Side, match, series_of
 from railgauge.verdict.logs.runs import LogRun, below, read
-from railgauge.verdict.statistics import Floats
 
 #: The spread of equal runs that is assumed where runs do not show it, a share: as the locator
 #: assumes of few values (`locating/peers.py`). It weighs as much as so many degrees of freedom.
@@ -235,7 +236,7 @@ class _OneSide:
     """The runs of a side: valid ones as series, and what was left out."""
 
     def __init__(
-        self, side: Side, sources: Iterable[Text | Unread], others: Iterable[LogRun] = ()
+        self, side: Side, sources: Iterable[Text | Large | Unread], others: Iterable[LogRun] = ()
     ) -> None:
         self.side = side
         self.valid: list[LogRun] = []
@@ -256,7 +257,13 @@ class _OneSide:
         self.files = len(files)
         paths = below(dict.fromkeys(run.file for run in (*self.valid, *self.refused)))
         self.paths = paths
-        self.series = [one for run in self.valid for one in series_of(run, paths[run.file])]
+        of_runs = [(run, list(series_of(run, paths[run.file]))) for run in self.valid]
+        self.series = [one for _, series in of_runs for one in series]
+        self.left_out += [
+            LeftOut(side, run.where, f"{run.tool}: no number that can be compared", is_run=False)
+            for run, series in of_runs
+            if not series
+        ]
         self.left_out += [
             LeftOut(side, run.where, f"{run.tool}: no valid result: {run.reading.reason}")
             for run in self.refused
@@ -264,8 +271,8 @@ class _OneSide:
 
 
 def compare(
-    before: Iterable[Text | Unread],
-    after: Iterable[Text | Unread],
+    before: Iterable[Text | Large | Unread],
+    after: Iterable[Text | Large | Unread],
     margin: float = link_changes.MARGIN,
     noise: float = NOISE,
     dependent: bool = False,
@@ -572,7 +579,7 @@ class _Judged:
         """Judge the links of few places, by the variance of their runs and the usual one."""
         s = self._samples
         cell = s.after[s.run].astype(np.int64) * few.size + s.link
-        means = statistics.means(s.log, cell, 2 * few.size)
+        means = significance.means(s.log, cell, 2 * few.size)
         squares = np.bincount(s.link, weights=(s.log - means[cell]) ** 2, minlength=few.size)[few]
         runs = result.runs[:, few]
         own_df = (runs.sum(axis=0) - 2).astype(float)
@@ -583,10 +590,10 @@ class _Judged:
         se = np.sqrt(variance * (1 / runs).sum(axis=0))
         change = result.mean[1, few] - result.mean[0, few]
         bound = float(np.log1p(self._margin))
-        p = statistics.treat(change, se, df, bound)
-        adjust = statistics.benjamini_yekutieli if dependent else statistics.benjamini_hochberg
+        p = significance.treat(change, se, df, bound)
+        adjust = significance.benjamini_yekutieli if dependent else significance.benjamini_hochberg
         called = adjust(p) <= link_changes.FALSE_DISCOVERIES
-        same = statistics.equivalence(change, se, df, bound) <= link_changes.EQUIVALENCE
+        same = significance.equivalence(change, se, df, bound) <= link_changes.EQUIVALENCE
         up = (change > 0) != s.less[few]
         word = np.full(change.size, link_changes.UNKNOWN)
         word[same] = link_changes.SAME

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
-from railgauge.textfiles import Text, Unread
+from railgauge.textfiles import Large, Text, Unread
 from railgauge.tools import Reading, recognize
 from railgauge.tools.common.ends import Ends
 from railgauge.verdict.logs import names
@@ -74,9 +74,10 @@ class LogRun:
 _SAYS_FAILURE = (", expected no failure", ", expected no error", " wrong value")
 
 
-def read(sources: Iterable[Text | Unread]) -> Iterator[LogRun | Unread]:
+def read(sources: Iterable[Text | Large | Unread]) -> Iterator[LogRun | Unread]:
     """The runs of texts in their order, and what was not read with its reason."""
-    for source in sources:
+    for found in sources:
+        source = _whole(found) if isinstance(found, Large) else found
         if isinstance(source, Unread):
             yield source
             continue
@@ -98,6 +99,14 @@ def read(sources: Iterable[Text | Unread]) -> Iterator[LogRun | Unread]:
                 named,
                 hashlib.sha256(section.text.strip().encode()).digest(),
             )
+
+
+def _whole(large: Large) -> Text | Unread:
+    """All of a large text: the hosts of its runs may stand anywhere in it."""
+    try:
+        return large.whole()
+    except OSError as error:
+        return Unread(large.name, error.strerror or str(error))
 
 
 def below(files: Iterable[str]) -> dict[str, str]:

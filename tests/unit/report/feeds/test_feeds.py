@@ -22,17 +22,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from railgauge import paths
 from railgauge.campaign.folder import STANDING
 from railgauge.cli.export import export
-from railgauge.errors import RailgaugeError
+from railgauge.common.errors import RailgaugeError
 from railgauge.gate.coverage import NodeSummary, Rail
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import METRICS
 from railgauge.model.record import write_standings
 from railgauge.report.feeds import junit, markdown, prometheus, rows
 from railgauge.report.visible import clean
-from railgauge.verdict.answer import Verdict
+from railgauge.verdict.decision.verdict import Verdict
 from tests import pages
 from tests.unit.gate.test_coverage import standing
-from tests.unit.verdict.test_rules import Recorded
+from tests.unit.verdict.decision.test_rules import Recorded
 
 FINISHED = "2026-11-22T10:19:48+00:00"
 

@@ -16,10 +16,10 @@ from railgauge.cli.campaigns import campaigns
 from railgauge.cli.show import show
 from railgauge.report import transfers
 from tests import pages
-from tests.unit.checks.test_transfer_cases import LARGE, case
+from tests.unit.checks.tcp.test_file_transfer import LARGE, case
 from tests.unit.cli.test_show import campaign
 from tests.unit.report.test_numbers import verdict as verdict_of
-from tests.unit.verdict.test_rules import NODE_FAILURE, Recorded
+from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded
 
 __all__ = ["campaign"]
 

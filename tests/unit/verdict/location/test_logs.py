@@ -10,7 +10,7 @@ import pytest
 from railgauge import paths
 from railgauge.locating import End, Evidence, locate
 from railgauge.textfiles import Text
-from railgauge.verdict.location import logs
+from railgauge.verdict.location import from_logs
 from tests.unit.locating.campaigns import told
 
 DATA = paths.HOME / "tests/data"
@@ -18,7 +18,7 @@ WHOLE = (DATA / "nccl-tests/gb200-2x4-ib-16GiB.txt").read_text()
 
 
 def read_logs(texts: Mapping[str, str]) -> Evidence:
-    return logs.read(Text(name, text) for name, text in texts.items()).evidence
+    return from_logs.read(Text(name, text) for name, text in texts.items()).evidence
 
 
 def output(a: str, b: str, busbw: float) -> str:

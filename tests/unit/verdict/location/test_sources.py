@@ -13,8 +13,8 @@ from railgauge.model.measurement import Load, Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.model.uplinks import Uplink
-from railgauge.verdict.compare import Case
-from railgauge.verdict.location import campaign
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.location import from_campaign
 from tests.unit.locating.campaigns import told
 
 # ---- a campaign ----
@@ -43,7 +43,7 @@ def case(a: str, b: str, value: float, rail: str | None = None) -> Case:
 
 def read(cases: list[Case]) -> Evidence:
     """The evidence of one check and kind."""
-    (family,) = campaign.families(cases, {})
+    (family,) = from_campaign.families(cases, {})
     return family.evidence
 
 
@@ -208,14 +208,14 @@ def test_rounds_are_those_of_their_jobs() -> None:
 
 def test_leaves_are_those_of_the_campaign() -> None:
     leaves = {"roce": {"n1": "leaf1", "n2": "leaf2"}}
-    (family,) = campaign.families([case("n1", "n2", 390.0, "0-0")], leaves)
+    (family,) = from_campaign.families([case("n1", "n2", 390.0, "0-0")], leaves)
     assert family.evidence.leaves == {End("n1", "0"): "leaf1", End("n2", "0"): "leaf2"}
 
 
 def test_checks_and_kinds_are_judged_apart() -> None:
     over_nics = [dataclasses.replace(c, kind="one-hca") for c in ring("nobody", ("0-0",))]
     over_nvlink = [dataclasses.replace(c, kind="mnnvl") for c in ring("nobody", ("0-0",))]
-    assert len(campaign.families([*over_nics, *over_nvlink], {})) == 2
+    assert len(from_campaign.families([*over_nics, *over_nvlink], {})) == 2
 
 
 # ---- what switches counted ----
@@ -228,7 +228,7 @@ def test_what_the_uplinks_carried_is_added_up_over_the_jobs_and_counted_once_of_
         for run in (0, 1)
         for a, b in (("n1", "n2"), ("n3", "n4"))
     ]
-    (family,) = campaign.families(jobs, {})
+    (family,) = from_campaign.families(jobs, {})
     assert family.evidence.uplink_bytes == {"leaf1:spine1": (20, 8), "leaf1:spine2": (60, 12)}
     assert family.evidence.uplink_events == {"leaf1:spine1": 4, "leaf1:spine2": 0}
     # The second job may have had the same flows, over the same uplinks.

@@ -1,0 +1,617 @@
+"""The strict base class of all checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+import reframe.utility.sanity as sn
+from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import SanityError
+
+import reframe as rfm
+from railgauge import hostlist, paths, systems
+from railgauge.campaign.folder import RESULT_FILE
+from railgauge.checks.framework import reframe_guard, slurm_queue
+from railgauge.checks.framework.cases import Case, Cases, RailCase
+from railgauge.checks.framework.observation import ExitLine, Facts, Judged, Observation
+from railgauge.checks.framework.protections import JobEvidence, failures
+from railgauge.model import record, references, shares
+from railgauge.model.call import Call
+from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import BY_CHANCE, COUNTS, Measurement
+from railgauge.model.uplinks import Uplink
+from railgauge.slurm import jobs as slurm_jobs
+from railgauge.slurm import reservations
+from railgauge.systems import rehearsal
+from railgauge.tools.common.lines import with_errors
+
+reframe_guard.install()
+
+#: The checks that `simple_test` marks, also those that the session's system has nothing for.
+TESTS: set[type] = set()
+
+
+def simple_test(check: Any) -> Any:
+    """ReFrame's `simple_test`, for checks that a system may have nothing for.
+
+    ReFrame warns of a parameter without values, and warnings are errors here. A check that is
+    required and not there is missed by the verdict.
+    """
+    TESTS.add(check)
+    return check if check.num_variants == 0 else rfm.simple_test(check)
+
+
+class StrictCheck(rfm.RunOnlyRegressionTest):
+    """A check that passes only on complete evidence.
+
+    A subclass says what runs (`executable`, `executable_opts`), names its metrics, and implements
+    `read()`. `protections` closes every way in which a bad run could pass, for each place by
+    itself: `here` is the place at hand.
+    """
+
+    valid_prog_environs = ["*"]
+    #: whole nodes: another job there, also of another campaign, would be measured, too
+    exclusive_access = True
+    #: `acceptance` fails without a reference, `baseline` records (reframe --mode baseline)
+    gate = variable(str, value="acceptance")
+    #: performance variables that a complete result has
+    metrics = variable(list, value=[])
+    #: nodes that the job must run on, by name
+    pinned_nodes = variable(list, value=[])
+    #: the values that the tool's own output must state, beside what `read()` judges
+    expected = variable(dict, value={})
+    #: the values that every node must state of itself
+    expected_on_nodes = variable(dict, value={})
+    #: longest stay in the queue: a job that waits longer is cancelled and failed
+    max_pending_time = "5m"
+    time_limit = "2m"
+
+    #: what moves data, where transfers by several tools are compared
+    transfer_tool: str = ""
+    #: the metrics that must have a reference; none: as `gates` says, as a rule all
+    gating: tuple[str, ...] = ()
+
+    #: the place at hand
+    here: Case
+    #: what `read` has returned for it
+    observed: Observation | None = None
+    #: the result of each place, once the job has ended
+    results: Sequence[Judged] = ()
+    #: the places that a resumed session is to measure; None for all
+    only: frozenset[str] | None = None
+    #: place that was not measured -> why
+    not_run: dict[str, str]
+
+    # --- without an instance: for `railgauge system check` -------------------------------------
+
+    #: its places, which are the values of its first parameter: `parameter(cases)`
+    cases: Cases[Any] | None = None
+
+    @classmethod
+    def needs_references_of(cls) -> tuple[str, ...]:
+        """The metrics that must have a reference, as far as that is known before a run."""
+        named = (re.sub("_[0-9]+B$", "", name) for name in cls.metrics.default_value)
+        return cls.gating or tuple(name for name in named if name not in BY_CHANCE)
+
+    @classmethod
+    def unstated(cls, extras: systems.Extras) -> Sequence[str] | None:
+        """The fields that the description lacks for a reference to follow from it alone; empty
+        where it follows, None where no description could give one.
+        """
+        return None
+
+    @classmethod
+    def programs_on(cls, partition: systems.Partition) -> Mapping[str, Sequence[str]]:
+        """The programs that it runs on a partition's nodes: name -> the argv that prints the
+        version, empty where there is none.
+        """
+        return {}
+
+    @classmethod
+    def programs_unknown(cls, partition: systems.Partition) -> str:
+        """Why only its own job can look for its programs; "" where others can."""
+        return ""
+
+    @classmethod
+    def folders_on(cls, partition: systems.Partition) -> Sequence[str]:
+        """The folders of a partition's nodes in which it looks for its programs before PATH."""
+        return ()
+
+    @classmethod
+    def is_optional(cls, partition: systems.Partition) -> bool:
+        """Whether a case is left out, and fails nothing, where a node lacks its programs."""
+        return False
+
+    # --- for subclasses ----------------------------------------------------------------------
+
+    @property
+    def target(self) -> Case:
+        """The case: the value of the check's first parameter."""
+        raise NotImplementedError
+
+    @property
+    def places(self) -> Sequence[Case]:
+        """All places of the case."""
+        return (self.target,)
+
+    @property
+    def tool_name(self) -> str:
+        """The tool's name in exit lines and claims."""
+        return str(self.tool.TOOL)
+
+    @property
+    def ranks(self) -> int:
+        """The number of the tool's ranks at a place."""
+        return int(self.num_tasks)
+
+    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
+        """The preconditions of a place: the unique name of another check's case, and its place. A
+        case that depends on others (`depends_on`) measures the places whose preconditions passed.
+        """
+        return ()
+
+    def read(self) -> Observation:
+        """What the job left of the place at hand. Called once a place; `observed` keeps it."""
+        raise NotImplementedError
+
+    def required_metrics(self) -> Sequence[str]:
+        """The performance variables of a complete result of the place at hand."""
+        return list(self.metrics)
+
+    def requested(self) -> Mapping[str, Any]:
+        """The values that the tool's own output must state, of the place at hand."""
+        return dict(self.expected)
+
+    def requested_of_nodes(self) -> Mapping[str, Any]:
+        """The values that every node of the place at hand must state of itself."""
+        return dict(self.expected_on_nodes)
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        """The physical limit of this measurement; None where it is not known."""
+        return None
+
+    def gates(self, measurement: Measurement) -> bool:
+        """Whether this number must have a reference; others are judged only where they have one."""
+        if self.gating:
+            return measurement.metric in self.gating
+        return measurement.metric not in BY_CHANCE
+
+    def own_reference(self, measurement: Measurement) -> references.Reference | None:
+        """A reference that follows from the system's description, not from measurements."""
+        return None
+
+    def floor(self, measurement: Measurement) -> references.Reference | None:
+        """The bound of the system's description that proves function where nothing is stored."""
+        return None
+
+    @property
+    def counted(self) -> bool:
+        """Whether the nodes count what the tool moves, so that its rates need a claim."""
+        return False
+
+    @property
+    def budgets(self) -> tuple[systems.Budget, ...]:
+        """How much the nodes' counters may grow during the test."""
+        return ()
+
+    def provider(self, program: str) -> str:
+        """The command, or the package to install, for a program that a node lacks."""
+        return f"install {program} there"
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """How long the job holds its nodes, about, for `accept --plan`; None where unknown."""
+        return None
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether stand-ins run in place of the tools."""
+        return rehearsal.scenario() is not None
+
+    @functools.cached_property
+    def stored(self) -> references.References:
+        """The stored numbers of the system, read when the case first needs them."""
+        return references.load(self.current_system.name)
+
+    @property
+    def partition_data(self) -> systems.Partition:
+        """The partition of the check, known before ReFrame has set one up."""
+        return systems.load(rt.runtime().system.name).partition(self.target.partition)
+
+    # --- the job -------------------------------------------------------------------------------
+
+    @run_after("init")
+    def place_job(self) -> None:
+        self.valid_systems = [f"{rt.runtime().system.name}:{self.target.partition}"]
+        self.pinned_nodes = list(self.target.nodes)
+        self.not_run = {}
+
+    @run_after("init")
+    def need_others(self) -> None:
+        for case in self.cases_needed():
+            self.depends_on(case)
+
+    def cases_needed(self) -> Iterable[str]:
+        """The cases that any place needs."""
+        # Bound once: ReFrame looks at every access, and a large partition has many places.
+        needs = self.needs
+        return dict.fromkeys(case for place in self.places for case, _ in needs(place))
+
+    def unmet(self, places: Iterable[Case]) -> dict[str, str]:
+        """Place -> why it must not be measured, where its preconditions have not all passed."""
+        checks: dict[str, str] = {}
+        passed: dict[str, set[str]] = {}
+        reasons = {}
+        for place in places:
+            unmet_places = []
+            for case, name in self.needs(place):
+                if case not in passed:
+                    check = self.getdep(case)
+                    checks[case] = type(check).__name__
+                    passed[case] = {judged.place.place for judged in check.results if judged.serves}
+                if name not in passed[case]:
+                    unmet_places.append(f"{checks[case]} {name}")
+            if unmet_places:
+                reasons[place.place] = f"{PRECONDITION_FAILED}{'; '.join(unmet_places)}"
+        return reasons
+
+    def choose_places(self) -> None:
+        """Leave out places that must not be measured, before the job is submitted."""
+        if not self.is_dry_run() and (wanting := self.unmet([self.target])):
+            self.skip(wanting[self.target.place])
+
+    @run_before("run")
+    def pin_job(self) -> None:
+        self.choose_places()
+        self.job.options += ["--no-requeue"]
+        if paths.campaign_folder():
+            # By it `railgauge accept` finds what an interrupted session left in the queue.
+            self.job.options += [slurm_jobs.comment()]
+        self.job.options += reservations.options()
+        if self.pinned_nodes:
+            self.job.options += [f"--nodelist={hostlist.fold(self.pinned_nodes)}"]
+
+    @run_before("run")
+    def ask_the_queue(self) -> None:
+        if not self.is_dry_run():
+            slurm_queue.session.submit(self.job, self.current_partition.access, self.pinned_nodes)
+
+    @run_before("run")
+    def stop_at_first_error(self) -> None:
+        self.prerun_cmds.insert(0, "set -o errexit")
+
+    # --- the judgement -------------------------------------------------------------------------
+
+    @sanity_function
+    def judge(self) -> bool:
+        self.results = [self.judge_place(place) for place in self.places_to_judge()]
+        of_job = self.job_failures()
+        self._store(of_job)
+        messages = [f.message for f in of_job] + self.complaints()
+        if messages:
+            raise SanityError("; ".join(messages))
+        return True
+
+    def places_to_judge(self) -> Sequence[Case]:
+        """The places that have something to judge."""
+        return self.places
+
+    def judge_place(self, place: Case) -> Judged:
+        self.here = place
+        evidence, place_failures = self._evidence()
+        place_failures = failures(evidence, place_failures)
+        if any(failure.kind in ALONE for failure in place_failures):
+            # Its output belongs to a job that did not come to its own end.
+            evidence = dataclasses.replace(evidence, reading=None)
+        return Judged(place, evidence, place_failures)
+
+    def job_failures(self) -> Sequence[Failure]:
+        """The failures of the job as a whole, which are of no single place."""
+        return ()
+
+    def complaints(self) -> list[str]:
+        """The failures of the places, for ReFrame's own report."""
+        return [failure.message for judged in self.results for failure in judged.failures]
+
+    @run_before("performance")
+    def compare(self) -> None:
+        """Give ReFrame the numbers and their bounds, which it compares, reports and keeps."""
+        if self.is_dry_run():
+            return
+        shown = self.numbers()
+        self.reference = {
+            self.current_partition.fullname: {
+                name: (r.value, r.lower, r.upper, r.unit)
+                for name, (_, _, r) in shown.items()
+                if r is not None
+            }
+        }
+        self.perf_variables = {
+            name: sn.make_performance_function(sn.defer(value), unit)
+            for name, (value, unit, _) in shown.items()
+        }
+
+    def numbers(self) -> Mapping[str, tuple[float, str, references.Reference | None]]:
+        """Performance variable -> its value, unit, and what it is compared with."""
+        return {
+            m.variable: (m.value, m.unit, judged.evidence.references.get(m.variable))
+            for judged in self.results
+            for m in judged.evidence.measurements
+        }
+
+    def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
+        """The evidence of the place at hand, and the failures in reading it."""
+        place_failures: list[Failure] = []
+        if self.gate not in ("acceptance", "baseline"):
+            place_failures.append(
+                Failure("gate", f"gate is {self.gate!r}, expected acceptance or baseline")
+            )
+        self.observed = None
+        try:
+            self.observed = self.read()
+            place_failures += self.observed.failures
+        except (OSError, ValueError) as error:
+            place_failures.append(Failure("output", f"{type(error).__name__}: {error}"))
+        nodes = self.nodes_here()
+        observed = self.observed
+        reading, calls = (observed.reading, tuple(observed.calls)) if observed else (None, ())
+        facts, prefix = (observed.facts, observed.prefix) if observed else ({}, "")
+        if reading is not None:
+            placed = tuple(map(self.placed, reading.measurements))
+            reading = dataclasses.replace(reading, measurements=placed)
+        measurements = reading.measurements if reading else ()
+        vouched = reading is not None and reading.ok
+        limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
+        return JobEvidence(
+            job_id=self.job.jobid,
+            job_state=self._job_state,
+            job_exit_code=self.job.exitcode,
+            job_error=self._job_error,
+            tool_errors={call.role: self.text(f"{prefix}{call.role}.err") for call in calls},
+            left_output=self._left_output,
+            failed_nodes=self._failed_nodes(nodes),
+            nodes=nodes,
+            ranks=self.ranks,
+            calls=calls,
+            reading=reading,
+            expected=self.requested(),
+            expected_on=self.requested_of_nodes(),
+            seen_on=facts,
+            required=tuple(self.required_metrics()),
+            limits=limits,
+            references=self._references(measurements),
+            recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
+            budgets=self.budgets,
+            # A tool's stand-in moves nothing.
+            claims=tuple(observed.claims) if observed and vouched and not self.rehearsal else (),
+            counted=self.counted and not self.rehearsal,
+            acceptance=self.gate == "acceptance" and not self.is_quiet(self.here),
+            rehearsal=self.rehearsal,
+            missing_program=self._missing_program(facts),
+            optional=self.may_be_left_out(facts),
+            settled=self.is_settled(),
+        ), place_failures
+
+    def placed(self, m: Measurement) -> Measurement:
+        """A measurement with the place at hand as part of its condition."""
+        rails = self.here.rails if isinstance(self.here, RailCase) else None
+        nodes = m.nodes or self.nodes_here()
+        return dataclasses.replace(m, nodes=nodes, ranks=self.ranks, rails=rails)
+
+    def nodes_here(self) -> tuple[str, ...]:
+        """The nodes of the place at hand."""
+        return tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
+
+    def may_be_left_out(self, facts: Facts) -> bool:
+        """Whether the place at hand fails nothing where its nodes lack what it needs."""
+        return self.is_optional(self.partition_data)
+
+    def is_settled(self) -> bool:
+        """Whether the end of the place at hand was recorded before the job's own."""
+        return False
+
+    def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        failed = self.job.state == "NODE_FAIL"
+        return slurm_jobs.failed_nodes(self.job.jobid, nodes) if failed else ()
+
+    def _missing_program(self, facts: Facts) -> Failure | None:
+        lacking = {
+            node: node_facts["missing"]
+            for node, node_facts in sorted(facts.items())
+            if node_facts.get("missing")
+        }
+        if not lacking:
+            return None
+        message = "; ".join(f"{', '.join(names)} not found on {n}" for n, names in lacking.items())
+        programs = dict.fromkeys(name for names in lacking.values() for name in names)
+        steps = dict.fromkeys(self.provider(program) for program in programs)
+        return Failure("tool-missing", message, tuple(lacking), "; ".join(steps))
+
+    @functools.cached_property
+    def _job_error(self) -> str:
+        return _text_of(Path(self.stagedir, self.job.stderr))
+
+    @functools.cached_property
+    def _left_output(self) -> bool:
+        return Path(self.stagedir, self.job.stdout).exists()
+
+    @functools.cached_property
+    def _job_state(self) -> str | None:
+        """Slurm's state of the job; of a cancelled one with who cancelled it."""
+        state = self.job.state
+        if state and state.startswith("CANCELLED"):
+            return slurm_jobs.cancelled(self.job.jobid) or str(state)
+        return str(state) if state else None
+
+    def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
+        if self.gate == "baseline":
+            # A baseline is only recorded: earlier numbers do not judge it.
+            return {}
+        of_system = self.partition_data.extras.least_shares
+        return {
+            m.variable: reference
+            for m in measurements
+            if (
+                reference := self.own_reference(m)
+                or self._judge_of(m)
+                or (shares.reference(m, self.limit(m), of_system) if self.gates(m) else None)
+            )
+        }
+
+    def known_reference(self, measurement: Measurement) -> references.Reference | None:
+        """The stored number for this condition, else the floor of the system's description."""
+        check, partition = type(self).__name__, self.partition_data.name
+        return self.stored.find(check, partition, measurement) or self.floor(measurement)
+
+    def _judge_of(self, measurement: Measurement) -> references.Reference | None:
+        """What is known of this condition.
+
+        Where a baseline of the metric is stored for another condition, a floor rejects and never
+        accepts: it is far below what is known of a healthy system. Counts have no baseline.
+        """
+        found = self.known_reference(measurement)
+        if found is None or found.kind != "floor" or not found.admits(measurement.value):
+            return found
+        return None if self.baseline_elsewhere(measurement) else found
+
+    def baseline_elsewhere(self, measurement: Measurement) -> str:
+        """What a baseline of the metric states that is not as measured; "" where none is stored, or
+        one serves this condition.
+        """
+        if self.gate == "baseline" or measurement.unit in COUNTS or not self.gates(measurement):
+            return ""
+        name = type(self).__name__
+        return self.stored.elsewhere(name, self.partition_data.name, measurement)
+
+    def _result(self, judged: Judged) -> record.Result:
+        stored = self.stored
+        check, partition = type(self).__name__, self.current_partition.name
+        evidence = judged.evidence
+        rows = tuple(
+            record.Row(
+                m,
+                evidence.references.get(m.variable),
+                evidence.limits.get(m.variable),
+                tuple(stored.context(check, partition, m)),
+                m.variable not in evidence.recorded,
+                own=self.own_reference(m) is not None,
+                elsewhere="" if m.variable in evidence.references else self.baseline_elsewhere(m),
+            )
+            for m in evidence.measurements
+        )
+        return record.Result(
+            place=judged.place.place,
+            nodes=evidence.nodes,
+            calls=evidence.calls,
+            claims=evidence.claims,
+            facts={node: dict(facts) for node, facts in evidence.seen_on.items()},
+            rows=rows,
+            notes=evidence.reading.notes if evidence.reading else (),
+            left_out=evidence.missing_program if evidence.optional else None,
+            failures=tuple(judged.failures),
+            like=self.like(judged.place),
+            quiet=self.is_quiet(judged.place),
+            round=self.round_of(judged.place),
+        )
+
+    def like(self, place: Case) -> str:
+        """The planned place that an added one is like; "" for a planned one."""
+        return ""
+
+    def is_quiet(self, place: Case) -> bool:
+        """Whether it was added to be measured while all else is quiet: for that load nothing need
+        be stored.
+        """
+        return False
+
+    def uplinks_carried(self) -> tuple[Sequence[Uplink], Mapping[str, tuple[int, int]]]:
+        """The bytes that each uplink between the nodes carried, and the flows that each of their
+        leaves sent and received; empty where they are not known.
+        """
+        return (), {}
+
+    def notes_of_job(self) -> Sequence[str]:
+        """What is worth knowing of the job as a whole, and speaks against nothing."""
+        return ()
+
+    def round_of(self, place: Case) -> int | None:
+        """The round of its job in which a place was measured, from 0; None without rounds."""
+        return None
+
+    def _store(self, of_job: Sequence[Failure]) -> None:
+        """Write the results for the campaign, whole or not at all."""
+        extras = self.partition_data.extras
+        readings = [judged.evidence.reading for judged in self.results]
+        uplinks, flows = self.uplinks_carried()
+        record.Record(
+            check=type(self).__name__,
+            case=self.display_name,
+            system=self.current_system.name,
+            partition=self.current_partition.name,
+            gate=self.gate,
+            strict_provenance=extras.strict_provenance,
+            peer_spread=extras.peer_spread,
+            simulated=any(reading is not None and reading.simulated for reading in readings),
+            run=rt.runtime().current_run,
+            job=record.Job(
+                id=self.job.jobid,
+                state=self._job_state,
+                exit_code=self.job.exitcode,
+                nodes=tuple(self.job.nodelist or ()),
+            ),
+            ratios=tuple(self.stored.ratios_of(type(self).__name__)),
+            not_run=dict(self.not_run),
+            failures=tuple(of_job),
+            results=tuple(self._result(judged) for judged in self.results),
+            uplinks=tuple(uplinks),
+            flows=dict(flows),
+            notes=tuple(self.notes_of_job()),
+            floors_suffice=extras.floors_suffice or "",
+        ).write(Path(self.stagedir, RESULT_FILE))
+
+    # --- for the kinds of job in this package ------------------------------------------------
+
+    def run_on_nodes(self, program: str, orders_file: str, spec: Mapping[str, Any]) -> None:
+        """Make the job start `railgauge.node.<program>` on every task, and write its orders."""
+        by_mpirun = self.job.launcher.registered_name == "mpirun"
+        job_orders = {
+            # A rank knows its number by the launcher's own variable, not by MPI's.
+            "rank_variable": "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID",
+            **spec,
+        }
+        orders = Path(self.stagedir, orders_file)
+        orders.write_text(json.dumps(job_orders, indent=2), encoding="utf-8")
+        words = paths.on_node(program)
+        self.executable, *self.executable_opts = [*map(shlex.quote, words), orders.name]
+
+    def exit_line(self, role: str) -> ExitLine | None:
+        """The exit line that `role` left when its tool had ended; None where it left none."""
+        path = Path(self.stagedir, f"{role}.json")
+        if not path.exists():
+            return None
+        content = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            return ExitLine(Call(**content["call"]), content["facts"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path.name}: not an exit line: {error!r}") from None
+
+    def text(self, file: str) -> str:
+        """The text of a file that the place at hand left; "" where there is none."""
+        return _text_of(Path(self.stagedir, file))
+
+    def output(self, role: str) -> str:
+        """What the tool of `role` printed, with the lines of its standard error marked."""
+        return with_errors(self.text(f"{role}.out"), self.text(f"{role}.err"))
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

@@ -1,0 +1,63 @@
+"""The places of one check that another check waits for."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Hashable, Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as rt
+
+from railgauge import paths
+from railgauge.campaign import variables
+from railgauge.checks.framework.cases import Case, Cases
+
+#: By what other checks know of a place of a preflight: its case's unique name, and its own.
+Known = Mapping[Hashable, tuple[str, str]]
+
+
+def known_places(
+    check: str, cases: Callable[[], Cases[Any]], key: Callable[[Any], Hashable]
+) -> Known:
+    """The places of a preflight in this session, which the other checks need, by their `key`."""
+    system = rt.runtime().system.name
+    chosen = (variables.NODES, variables.SCHEDULE, variables.SEED)
+    told = tuple(os.environ.get(name) for name in chosen)
+    return _known_places(check, cases, key, system, told, paths.SYSTEMS)
+
+
+@functools.cache
+def _known_places(
+    check: str,
+    cases: Callable[[], Cases[Any]],
+    key: Callable[[Any], Hashable],
+    system: str,
+    variables: tuple[str | None, ...],
+    folder: Path,
+) -> Known:
+    """The same by its key: the system, the session's variables, and the systems' folder."""
+    sweeps = cases().sweeps
+    return {
+        key(place): (numbered(check, number, len(sweeps)), place.place)
+        for number, sweep in enumerate(sweeps)
+        for place in sweep.places
+    }
+
+
+def numbered(check: str, number: int, count: int) -> str:
+    """The unique name of a check's case, as ReFrame's RegressionTestMeta.variant_name numbers the
+    values of its only parameter.
+    """
+    return check if count == 1 else f"{check}_{number:0{len(str(count))}}"
+
+
+def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:
+    """The places of a place's nodes, by NODE."""
+    wanted = [(place.partition, node) for node in place.nodes]
+    return [known[key] for key in wanted if key in known]
+
+
+NODE = attrgetter("partition", "node")

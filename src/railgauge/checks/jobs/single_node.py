@@ -1,0 +1,60 @@
+"""A small program on every node, as a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from railgauge.checks.framework.cases import Case, Cases, NodeCase, chosen_nodes
+from railgauge.checks.framework.dependencies import NODE, known_places, nodes_in
+from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.systems import Extras, Partition
+
+
+class NodeCases(Cases[NodeCase]):
+    """The nodes of the session."""
+
+    always = True
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        return [NodeCase(partition.name, node) for node in chosen_nodes(partition.nodes)]
+
+    def node_counts(self, partition: Partition) -> Sequence[int]:
+        return (1,)
+
+
+class NodeCheck(SweepCheck):
+    """A small program on every node, judged by what the system's description says of it.
+
+    A kind of check gives its `command()`.
+    """
+
+    here: NodeCase
+    program = "single_node"
+    #: longest time that the program may take
+    run_limit_s = 60
+
+    @classmethod
+    def unstated(cls, extras: Extras) -> Sequence[str]:
+        return ()
+
+    def command(self) -> Mapping[str, Any]:
+        """The order for `railgauge.node.runners.single_node`: argv, version, result, files."""
+        raise NotImplementedError
+
+    def roles(self) -> Mapping[str, str]:
+        return {"node": self.here.node}
+
+    def order(self) -> Mapping[str, Any]:
+        return {"run_limit_s": self.run_limit_s, **self.command()}
+
+    def expected_run_s(self) -> float:
+        return 1
+
+    def longest_run_s(self) -> float:
+        return self.run_limit_s + 20
+
+
+def of_nodes(check: str, cases: type[NodeCases], place: Case) -> list[tuple[str, str]]:
+    """The places of a preflight of nodes that are those of another check's place."""
+    return nodes_in(known_places(check, cases, NODE), place)

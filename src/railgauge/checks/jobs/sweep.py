@@ -1,0 +1,542 @@
+"""Checks that measure many places in one job: a sweep.
+
+The job's first node runs the conductor (railgauge.node.orchestration.conductor). It starts an agent
+on every node and has them measure the places in rounds. Its output is judged here, place by place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before
+
+from railgauge import paths, systems
+from railgauge.campaign.folder import BEFORE, ENOUGH
+from railgauge.checks.framework import protections, schedule, slurm_queue, summary, topology
+from railgauge.checks.framework.cases import Case, PairCase, SweepCase
+from railgauge.checks.framework.check import StrictCheck
+from railgauge.checks.framework.observation import ExitLine, Judged
+from railgauge.checks.framework.protections import JobEvidence
+from railgauge.checks.jobs import sweep_output
+from railgauge.checks.jobs.sweep_output import AddedPlace, SweepOutput, call_of
+from railgauge.checks.jobs.uplink_counters import Counting
+from railgauge.model import record
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
+from railgauge.model.leaves import Leaves
+from railgauge.model.measurement import STANDS_OUT
+from railgauge.model.references import Reference
+from railgauge.node.orchestration.sweep_file import FILE as ORDERS
+from railgauge.node.transport import results_file
+from railgauge.slurm import ends
+from railgauge.slurm import nodes as slurm_nodes
+
+#: What the conductor, its agents and Slurm's own work take beside the places.
+_MARGIN_S = 120
+#: A round on a slow day takes so many times what it should, and so much more.
+SLOW, SLOW_S = 3, 10
+#: So many rounds may come to their limits.
+_HUNG = 2
+#: So long an agent may take to come, on a node that is slow to start a Python.
+_CONNECT_S = 60
+
+#: Why a place was not measured of which there is no event.
+#: The program of a job that measures by agents, below railgauge.node.
+CONDUCTOR = "orchestration.conductor"
+
+_NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be read"
+
+
+class SweepCheck(StrictCheck):
+    """One job over all nodes of its places, which it measures in rounds.
+
+    A concrete check gives its own `cases`, and `sweep = parameter(cases.sweeps, loggable=True)`. A
+    kind of check says what is to be run at the place at hand: `program`, `roles()` and `order()`.
+    """
+
+    sweep: SweepCase
+    num_tasks_per_node = 1
+    #: the module of railgauge.node that the job's batch script runs: it measures all places
+    driver = CONDUCTOR
+    #: the module of railgauge.node.runners that runs at a place
+    program: str
+    #: node -> why it was left out of this job
+    _absent: Mapping[str, Failure]
+    #: the places that this session is to measure, also those on nodes that were left out
+    _wanted: Sequence[Case] = ()
+    _rounds: Sequence[Sequence[Case]] = ()
+    #: where switches between the nodes count what they carry
+    _counting: Counting | None = None
+
+    # --- for subclasses ----------------------------------------------------------------------
+
+    def count_uplinks(self) -> Counting | None:
+        """What the uplinks have carried before the job; None where nobody is asked."""
+        return None
+
+    def roles(self) -> Mapping[str, str]:
+        """The role of each node at the place at hand."""
+        raise NotImplementedError
+
+    def order(self) -> Mapping[str, Any]:
+        """The orders for the nodes of the place at hand, beside their roles."""
+        raise NotImplementedError
+
+    def expected_run_s(self) -> float:
+        """How long the place at hand takes, about."""
+        raise NotImplementedError
+
+    def longest_run_s(self) -> float:
+        """The longest that the place at hand may take."""
+        raise NotImplementedError
+
+    # --- the case ------------------------------------------------------------------------------
+
+    @property
+    def target(self) -> SweepCase:
+        return self.sweep
+
+    @property
+    def places(self) -> Sequence[Case]:
+        return self.sweep.places
+
+    @property
+    def ranks(self) -> int:
+        return len(self.here.nodes)
+
+    def nodes_here(self) -> tuple[str, ...]:
+        return self.here.nodes
+
+    def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
+        partition = self.partition_data
+        leaves = topology.leaves_of(partition)
+        rounds = schedule.rounds(places, schedule.of(partition), leaves)
+        return [[places[n] for n in numbers] for numbers in rounds]
+
+    @property
+    def paired_by(self) -> systems.Sweep | None:
+        """How its pairs follow from its nodes; None for a check without pairs."""
+        between = isinstance(self.places[0], PairCase)
+        return schedule.of(self.partition_data) if between else None
+
+    @functools.cached_property
+    def _all_rounds(self) -> Sequence[Sequence[Case]]:
+        """The rounds of all places, whether or not this session measures them."""
+        return self.rounds_of(self.places)
+
+    @property
+    def planned_rounds(self) -> int:
+        return len(self._all_rounds)
+
+    @property
+    def expected_seconds(self) -> float:
+        total = 0.0
+        for places in self._all_rounds:
+            self.here = places[0]
+            total += self.expected_run_s()
+        # Starting the agents, and Slurm's own second for a job.
+        return total + 2
+
+    # --- the job -------------------------------------------------------------------------------
+
+    def choose_places(self) -> None:
+        """Choose the places of this job: without those whose preconditions failed, and without
+        those on nodes that take no job, or took none when the preconditions were to be measured.
+        """
+        wanted = [p for p in self.places if self.only is None or p.place in self.only]
+        taken: Mapping[str, Failure] = {}
+        absent: Mapping[str, Failure] = {}
+        free = wanted
+        if not self.is_dry_run():
+            taken = self._taken_before(wanted)
+            self.not_run.update(self.unmet(p for p in wanted if not taken.keys() & set(p.nodes)))
+            wanted = [place for place in wanted if place.place not in self.not_run]
+            free = [place for place in wanted if not taken.keys() & set(place.nodes)]
+            if not free:
+                reasons = [*self.not_run.values(), *(failure.message for failure in taken.values())]
+                self.skip(reasons[0])
+            absent = slurm_queue.session.takes_no_job(
+                {node for place in free for node in place.nodes}
+            )
+        chosen = [place for place in free if not absent.keys() & set(place.nodes)]
+        if not chosen:
+            # The queue says why, of a job with all of their nodes.
+            absent, chosen = {}, free
+        self._wanted, self._absent = wanted, {**taken, **absent}
+        self._rounds = self.rounds_of(chosen)
+        there = {node for place in chosen for node in place.nodes}
+        self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
+        self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
+        # The others go on where a node dies; and of whole nodes all of their memory.
+        self.job.options += ["--no-kill", "--mem=0"]
+        self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
+
+    def _taken_before(self, places: Sequence[Case]) -> Mapping[str, Failure]:
+        """Node -> why, of the nodes that were somebody else's when the places' preconditions were
+        to be measured: their partners are judged as if they still were.
+        """
+        needed = dict.fromkeys(case for place in places for case, _ in self.needs(place))
+        results = (judged for case in needed for judged in self.getdep(case).results)
+        failures = (failure for judged in results for failure in judged.failures)
+        return {n: failure for failure in failures if failure.kind == TAKEN for n in failure.nodes}
+
+    def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
+        """Time for every round on a slow day, and for some rounds that come to their limit. What
+        hangs in one of these is lost, and costs no other round its time.
+        """
+        total = most = slow = 0.0
+        for places in rounds_of_job:
+            self.here = places[0]
+            longest = self.longest_run_s()
+            slow = max(slow, min(longest, SLOW * self.expected_run_s() + SLOW_S))
+            total += min(longest, SLOW * self.expected_run_s() + SLOW_S)
+            most = max(most, longest)
+        return total + self._retests * slow + _HUNG * most + _CONNECT_S + _MARGIN_S
+
+    @property
+    def _retests(self) -> int:
+        """The most rounds that may be added, of pairs that tell who is at fault."""
+        pairs = getattr(self, "program", "") == "client_server" and all(
+            isinstance(place, PairCase) for place in self.places
+        )
+        return schedule.of(self.partition_data).locate_rounds if pairs else 0
+
+    @property
+    def longest_seconds(self) -> float:
+        """The longest that the job may take, with all of its places."""
+        return self._longest_s(self._all_rounds)
+
+    @run_before("run")
+    def start_sweep(self) -> None:
+        orders = self.orders()
+        Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+        if self.driver == CONDUCTOR:
+            slurm_queue.session.may_shrink.add(self.job.name)
+        # The driver starts what runs on the nodes itself.
+        self.job.launcher = getlauncher("local")()
+        words = paths.on_node(self.driver)
+        self.executable, *self.executable_opts = [*map(shlex.quote, words), ORDERS]
+
+    @run_before("run")
+    def count_before(self) -> None:
+        if not self.is_dry_run():
+            self._counting = self.count_uplinks()
+
+    @run_after("run")
+    def count_after(self) -> None:
+        if self._counting is not None:
+            self._counting.end()
+
+    def orders(self) -> Mapping[str, Any]:
+        """The orders for the conductor and its agents (railgauge.node.orchestration.conductor)."""
+        places: list[dict[str, Any]] = []
+        spec_numbers: dict[str, int] = {}
+        specs: list[Mapping[str, Any]] = []
+        numbers = []
+        conditions: dict[object, int] = {}
+        leaves, campaign = topology.leaves_of(self.partition_data), paths.campaign_folder()
+        for members in self._rounds:
+            first = len(places)
+            for place in members:
+                self.here = place
+                spec = self.order()
+                spec_text = json.dumps(spec, sort_keys=True)
+                if spec_text not in spec_numbers:
+                    spec_numbers[spec_text] = len(specs)
+                    specs.append(spec)
+                condition = place.condition, schedule.within(place, leaves)
+                places.append(
+                    {
+                        "name": place.place,
+                        "program": self.program,
+                        "roles": self.roles(),
+                        "order": spec_numbers[spec_text],
+                        "of": conditions.setdefault(condition, len(conditions)),
+                    }
+                )
+            numbers.append(list(range(first, len(places))))
+        return {
+            "tool": self.tool_name,
+            "nodes": list(self.pinned_nodes),
+            "names": slurm_nodes.names_of(self.pinned_nodes),
+            "launch": [],
+            "rounds": numbers,
+            "places": places,
+            "orders": specs,
+            "connect_limit_s": _CONNECT_S,
+            **({"enough": str(campaign / ENOUGH)} if campaign and slurm_queue.idle_only() else {}),
+            **({"retests": self._how_again(leaves)} if self._retests else {}),
+        }
+
+    def _how_again(self, leaves: Leaves | None) -> Mapping[str, Any]:
+        extras = self.partition_data.extras
+        before = self._rates_before()
+        return {
+            "rounds": self._retests,
+            "slower": round(STANDS_OUT * extras.peer_spread, 3),
+            "leaves": {n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
+            **({"before": before, "change": extras.least_change} if before else {}),
+        }
+
+    def _rates_before(self) -> Mapping[str, float]:
+        """The rate of each place in the campaign that this one is compared with."""
+        campaign = paths.campaign_folder()
+        try:
+            rates = record.read_rates(campaign / BEFORE) if campaign else None
+        except record.BrokenRecordError:
+            # Then nothing is measured again for what it was before; the comparison reads its own.
+            rates = None
+        return (rates or {}).get(self.display_name, {}).get(self.target.partition, {})
+
+    # --- what it left --------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _output(self) -> SweepOutput:
+        return sweep_output.read(Path(self.stagedir, results_file.FILE), self._chosen)
+
+    @property
+    def _raw(self) -> results_file.Raw:
+        return self._output.recorded
+
+    @functools.cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        """The numbers that the conductor has for the places of this job."""
+        numbers = {place.place: number for number, place in enumerate(self._chosen)}
+        return {**numbers, **{added.place.place: n for n, added in self._output.added.items()}}
+
+    @property
+    def _chosen(self) -> list[Case]:
+        """The places of this job, by the numbers that the conductor has for them."""
+        return [place for members in self._rounds for place in members]
+
+    @functools.cached_property
+    def _added(self) -> Mapping[str, AddedPlace]:
+        """Those that the conductor has added, by their names."""
+        return {added.place.place: added for added in self._output.added.values()}
+
+    def like(self, place: Case) -> str:
+        added = self._added.get(place.place)
+        return added.like if added else ""
+
+    def is_quiet(self, place: Case) -> bool:
+        added = self._added.get(place.place)
+        return added is not None and added.quiet
+
+    @functools.cached_property
+    def _round_of(self) -> Mapping[str, int]:
+        return {p.place: number for number, members in enumerate(self._rounds) for p in members}
+
+    def round_of(self, place: Case) -> int | None:
+        if isinstance(place, PairCase) and place.again:
+            return len(self._rounds) + place.again - 1
+        return self._round_of.get(place.place)
+
+    def _sides(self) -> Mapping[str, results_file.Side]:
+        return self._raw.sides.get(self._numbers.get(self.here.place, -1), {})
+
+    def exit_line(self, role: str) -> ExitLine | None:
+        side = self._sides().get(role)
+        if side is None:
+            return None
+        call, facts = call_of(side.line), side.line.get("facts")
+        if call is None or not isinstance(facts, dict):
+            raise ValueError(f"{role} of {self.here.place}: not an exit line: {side.line}")
+        return ExitLine(call, facts)
+
+    def text(self, file: str) -> str:
+        sides = self._sides()
+        role, _, kind = file.rpartition(".")
+        if role in sides and kind in ("out", "err"):
+            return sides[role].out if kind == "out" else sides[role].err
+        return next((side.files[file] for side in sides.values() if file in side.files), "")
+
+    def places_to_judge(self) -> Sequence[Case]:
+        """The places that came to an end. `not_run` gets the others, with the reason.
+
+        A lost node fails the first place in which it is lost, and no other. If the job was ended
+        from outside, its agents were too, and none of them is lost.
+        """
+        gone = [node for node, why in self._raw.lost.items() if why == results_file.NOT_OURS]
+        why = "not measured: it was somebody else's when the job began"
+        without = slurm_queue.session.left_out(self.job.name)
+        left_out = {n: without.get(n) or Failure(TAKEN, f"{why}: {n}", (n,)) for n in gone}
+        self._absent = {**self._absent, **left_out}
+        judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
+        known_lost: set[str] = set()
+        for place in (*self._chosen, *(added.place for added in self._output.added.values())):
+            if self._absent.keys() & set(place.nodes):
+                continue
+            event = self._raw.places.get(self._numbers[place.place])
+            is_lost = event is not None and event["outcome"] == "lost"
+            lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
+            has_output = event is not None and event["outcome"] in ("done", "late")
+            is_news = has_output or (lost - known_lost and self._came_to_its_end)
+            if self.like(place) and not is_news:
+                # It was not planned, and says nothing new.
+                continue
+            if event is None:
+                self.not_run[place.place] = _UNREAD if self._output.unreadable else _NO_EVENT
+            elif is_lost and not self._came_to_its_end:
+                self.not_run[place.place] = _NO_EVENT
+            elif event["outcome"] == "refused" or (lost and lost <= known_lost):
+                self.not_run[place.place] = event["why"]
+            else:
+                judged.append(place)
+                known_lost |= lost
+        return judged
+
+    def judge_place(self, place: Case) -> Judged:
+        failures = [self._absent[node] for node in place.nodes if node in self._absent]
+        event = {} if failures else self._raw.places[self._numbers[place.place]]
+        if event.get("outcome") == "lost":
+            lost = [node for node in place.nodes if node in self._raw.lost]
+            failures = [failure for node in lost for failure in self._lost(node)]
+        if not failures:
+            judged = super().judge_place(place)
+            if judged.passed or not self._was_cut(event):
+                return judged
+            failures = [
+                Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")
+            ]
+        self.here = place
+        return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), failures)
+
+    def _was_cut(self, event: results_file.Event) -> bool:
+        """Whether somebody ended the job, and with it the tools, in the round of this place. What
+        failed in an earlier round failed by itself.
+        """
+        by_others = self.driver == CONDUCTOR and self._job_state not in ends.OF_THE_NODES
+        return by_others and event["round"] not in self._raw.rounds
+
+    def _lost(self, node: str) -> list[Failure]:
+        """The failure of a node whose agent did not come, or went away."""
+        why = f"{node}: {self._raw.lost[node]}"
+        if self._raw.lost[node] == results_file.TERMINATED:
+            return [Failure(DISTURBED, f"not measured: {why}", (node,))]
+        if (slurm_words := ends.out_of_memory_on(self._job_error, node)) is not None:
+            step = "a larger memory limit of the partition's jobs: DefMemPerNode, MaxMemPerNode"
+            return [
+                Failure(
+                    ENVIRONMENT, f"Slurm ended the agent of {node}: {slurm_words}", (node,), step
+                )
+            ]
+        if node in self._raw.joined:
+            failed = ends.launch_failed_on(self._job_error)
+            if failed and self._raw.joined.keys() <= self._raw.lost.keys():
+                # Told so late that the rounds had begun, srun ends the tasks that it has started.
+                message = f"not measured: {why}; srun started no task on {', '.join(failed)}"
+                return [Failure(DISTURBED, message, (node,))]
+            launcher = self._conductors_node
+            silent = self._raw.lost[node].startswith(
+                (results_file.CONNECTION_ENDED, results_file.NO_ANSWER)
+            )
+            was_there = silent and ends.lost_its_connection(self._job_error, node)
+            if was_there and node != launcher and not slurm_nodes.dead([node]):
+                message = f"{why}; its agent was there, and lost the conductor on {launcher}"
+                return [Failure(UNREACHED, message, (launcher, node), _reach(launcher, node))]
+            step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
+            return [Failure(LOST, why, (node,), step)]
+        if (lacks := protections.lacks(self._whole(), node)) is not None:
+            return [lacks]
+        if node in ends.launch_failed_on(self._job_error) and not slurm_nodes.dead([node]):
+            launcher = self._conductors_node
+            message = f"{why}; {node} answers Slurm's controller"
+            return [Failure(UNREACHED, message, (launcher, node), _reach(launcher, node))]
+        if not self._raw.joined and len(self._raw.lost) > 1:
+            # The conductor's own agent is as near as can be: the launch itself came to nothing.
+            message = f"not measured: {why}, nor did any other that srun was to start"
+            return [Failure(DISTURBED, message, (node,))]
+        return [Failure("silent-node", why, (node,), f"scontrol show node {node}")]
+
+    @property
+    def _came_to_its_end(self) -> bool:
+        """Whether the job ended by itself, by its conductor alone."""
+        end = self._raw.end
+        return self._job_state == "COMPLETED" and end is not None and not end["why"]
+
+    @property
+    def _conductors_node(self) -> str:
+        begin = self._raw.begin
+        return str(begin["host"]) if begin else self.pinned_nodes[0]
+
+    def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """The conductor's node, if it died: only its failure ends a job with --no-kill. Accounting
+        may name another node, on which it looked for the conductor afterwards.
+        """
+        host = self._conductors_node
+        failed = self.job.state == "NODE_FAIL" and slurm_nodes.dead([host])
+        return (host,) if failed else ()
+
+    def is_settled(self) -> bool:
+        return self._numbers.get(self.here.place) in self._raw.places
+
+    def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
+        evidence, failures = super()._evidence()
+        event = self._raw.places[self._numbers[self.here.place]]
+        if event["outcome"] != "done" and not evidence.missing_program:
+            failures.append(Failure("late", f"{event['outcome']}: {event['why']}"))
+        return evidence, failures
+
+    def job_failures(self) -> Sequence[Failure]:
+        """The failures of a job that did not come to its own end."""
+        if (lost := slurm_queue.session.lost_host(self.job.jobid)) is not None:
+            return [lost]
+        end, unreadable = self._raw.end, self._output.unreadable
+        if unreadable:
+            failures = protections.failures_of_job(self._whole(), began=True)
+            return [*failures, Failure("output", unreadable)]
+        if end is None and not self._raw.places:
+            # Nothing of it began.
+            return protections.failures_of_job(self._whole(), began=False)
+        failures = protections.failures_of_job(self._whole(), began=True)
+        if not failures and (end is None or end["why"]):
+            why = end["why"] if end else "it left no end"
+            failures.append(Failure("no-exit-line", f"the conductor of the sweep: {why}"))
+        return failures
+
+    def _whole(self) -> JobEvidence:
+        """The evidence of the job itself, without its places."""
+        lines = [side.line for sides in self._raw.sides.values() for side in sides.values()]
+        return JobEvidence(
+            job_id=self.job.jobid,
+            job_state=self._job_state,
+            job_exit_code=self.job.exitcode,
+            job_error=self._job_error,
+            tool_errors={},
+            left_output=self._left_output,
+            failed_nodes=self._failed_nodes(tuple(self.pinned_nodes)),
+            nodes=tuple(self.pinned_nodes),
+            ranks=0,
+            calls=tuple(call for line in lines if (call := call_of(line)) is not None),
+            reading=None,
+            expected={},
+            expected_on={},
+            seen_on={},
+            required=(),
+            limits={},
+            references={},
+            recorded=frozenset(),
+            budgets=(),
+            acceptance=self.gate == "acceptance",
+        )
+
+    # --- for ReFrame ---------------------------------------------------------------------------
+
+    def complaints(self) -> list[str]:
+        return summary.complaints(self.results, self.not_run)
+
+    def numbers(self) -> Mapping[str, tuple[float, str, Reference | None]]:
+        """Of each condition the worst, the median, and how many places failed."""
+        planned = [judged for judged in self.results if not self.like(judged.place)]
+        not_run = [place for place in self.places if place.place in self.not_run]
+        return summary.numbers(planned, not_run)
+
+
+def _reach(launcher: str, node: str) -> str:
+    return f"can {launcher} reach {node}? ping, and ip route get; then the other way round"

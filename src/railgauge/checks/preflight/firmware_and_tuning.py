@@ -1,0 +1,116 @@
+"""The preflight of a node's firmware and tuning, and what other checks depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import reframe.core.runtime as rt
+
+from railgauge.checks.framework import minimum_bounds
+from railgauge.checks.framework.cases import Case, NodeCase
+from railgauge.checks.framework.observation import Facts, Observation
+from railgauge.checks.jobs.single_node import NodeCases, NodeCheck, of_nodes
+from railgauge.checks.preflight import inventory_state as node_state
+from railgauge.model import inventory
+from railgauge.model.failure import Failure
+from railgauge.model.inventory import Inventory
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Reference
+from railgauge.systems import Partition, expected
+from railgauge.systems.expected import Expected
+from railgauge.tools import ParseError, Reading
+
+#: The concrete check in reframe/, by whose name others depend on it.
+NAME = "NodeState"
+
+
+class NodeStateCases(NodeCases):
+    """Every node of a system that says, in expected.yaml, what its nodes must show."""
+
+    measures_features = False
+
+    def on(self, partition: Partition) -> Iterable[NodeCase]:
+        stated = expected.load(rt.runtime().system.name)
+        return [] if stated is None else super().on(partition)
+
+
+def of_states(place: Case) -> list[tuple[str, str]]:
+    """The preflights of the states of a place's nodes, as far as they have one."""
+    return of_nodes(NAME, NodeStateCases, place)
+
+
+class NodeStateCheck(NodeCheck):
+    """Are a node's firmware, tuning and state what the system expects?
+
+    The concrete check gives its own `cases = NodeStateCases()`.
+    """
+
+    tool = node_state
+    metrics = ["expectations"]
+    run_limit_s = 90
+
+    @property
+    def node_expected(self) -> Expected:
+        loaded = expected.load(rt.runtime().system.name)
+        assert loaded is not None  # or there would be no case
+        return loaded
+
+    @property
+    def options(self) -> node_state.Options:
+        return node_state.Options(self.node_expected.of(self.partition_data.name))
+
+    def command(self) -> Mapping[str, Any]:
+        return {
+            "argv": node_state.argv(f"{{scratch}}/{inventory.FILE}"),
+            # The document states its schema, and another Python is started for nothing else.
+            "version": [],
+            "result": inventory.FILE,
+        }
+
+    def read(self) -> Observation:
+        line = self.exit_line("rank0")
+        calls = [line.call] if line else []
+        try:
+            node_inventory = node_state.parse(self.text(inventory.FILE))
+        except ParseError as error:
+            return Observation(Reading.refused(str(error)), calls)
+        reading = node_state.read(node_inventory, calls, self.options)
+        return Observation(
+            reading, calls, self._facts(node_inventory), self._violations(node_inventory)
+        )
+
+    def _facts(self, node_inventory: Inventory) -> Facts:
+        """The facts that the verdict compares with the peers', and stores with every number."""
+        fabric = inventory.fabric_of(self.current_system.name)
+        extras = self.partition_data.extras
+        absent = extras.absent_devices(node_inventory.node)
+        agreed = node_state.agreed(node_inventory, self.node_expected, extras.rdma, absent)
+        mends = {
+            name: node_state.mend(agreed["keys"].get(name, name), self.options)
+            for name in agreed["fields"]
+        }
+        return {
+            node_inventory.node: {
+                "boot_id": node_inventory.boot_id,
+                "fingerprint": inventory.fingerprint(
+                    fabric.beside(node_inventory) if fabric else node_inventory
+                ),
+                "agreed": {**agreed, "mends": {n: mend for n, mend in mends.items() if mend}},
+            }
+        }
+
+    def _violations(self, node_inventory: Inventory) -> Sequence[Failure]:
+        """Failures for fields that are not as expected, and for another node's document."""
+        node = self.here.node
+        if node_inventory.node != node:
+            return [Failure("state", f"the inventory is of {node_inventory.node}, expected {node}")]
+        return [
+            Failure("state", f"{node}: {difference}", (node,), difference.mend)
+            for difference in node_state.differences(node_inventory, self.options)
+        ]
+
+    def own_reference(self, measurement: Measurement) -> Reference:
+        """Every entry of the partition."""
+        file = f"configs/systems/{self.current_system.name}/expected.yaml"
+        return minimum_bounds.of_count(measurement, len(self.options.expected), file)

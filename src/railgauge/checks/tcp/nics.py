@@ -1,0 +1,197 @@
+"""Checks of a node's logical NICs: each alone, and several at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from railgauge.checks.framework.cases import (
+    LeftOut,
+    Mismatch,
+    NicCase,
+    is_series,
+    left_to_the_series,
+    mismatch_of_settings,
+)
+from railgauge.checks.framework.observation import Observation, as_one
+from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours
+from railgauge.checks.jobs.parallel_links import Lane, exit_lines, facts_of, lanes_of
+from railgauge.common.spread import jain
+from railgauge.model import limits
+from railgauge.model.failure import Failure
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Condition
+from railgauge.model.reported_traffic import Claim
+from railgauge.systems import Nics, NicScale, Partition
+from railgauge.tools import ParseError, iperf2
+
+
+class NicCases(PairCases[NicCase]):
+    """The NICs of neighbours, with every setting, as each partition's extras.nics lists them."""
+
+    def __init__(self, scale: NicScale) -> None:
+        super().__init__("nics")
+        self.scale = scale
+
+    def on(self, partition: Partition) -> Iterable[NicCase]:
+        nics = _nics(partition)
+        if nics.series_only and not is_series():
+            return []
+        return [
+            NicCase(*pair.ends, tuple(names), setting)
+            for pair in neighbours(partition)
+            for names in nics.at_once(self.scale)
+            for setting in nics.settings
+        ]
+
+    def lacks_description(self, partition: Partition) -> str:
+        nics = _nics(partition)
+        if nics.at_once(self.scale):
+            return ""
+        return f"finds no such NICs in extras.nics.cables: {nics.cables}"
+
+    def leaves_out(self, partition: Partition) -> Sequence[LeftOut]:
+        only = _nics(partition).series_only
+        return (left_to_the_series("extras.nics.series_only"),) if only else ()
+
+    def mismatch(self, condition: Condition, partition: Partition, gates: bool) -> Mismatch | None:
+        if mismatch := super().mismatch(condition, partition, gates):
+            return mismatch
+        nics = _nics(partition)
+        groups = ["+".join(names) for names in nics.at_once(self.scale)]
+        if condition.nics is not None and condition.nics not in groups:
+            return Mismatch(f"nics is {condition.nics!r}, expected one of {', '.join(groups)}")
+        return mismatch_of_settings(condition, "nics", nics.settings)
+
+
+def _nics(partition: Partition) -> Nics:
+    nics = partition.extras.nics
+    assert nics is not None  # a partition with the feature has it
+    return nics
+
+
+class NicsCheck(PairCheck):
+    """iperf2 over some logical NICs of two nodes at the same time, over each to its peer.
+
+    A concrete check gives its own `cases = NicCases(...)`. The bandwidth is what all
+    of them delivered, divided by the time from the start of the first to the end of the last: it is
+    too small where they did not run at once, and never too large.
+    """
+
+    here: NicCase
+    tool = iperf2
+    metrics = ["bandwidth", "stream_bandwidth_min"]
+    helpers = (("ethtool", "--version"),)
+
+    @property
+    def nics(self) -> Nics:
+        return _nics(self.partition_data)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.here.nics
+
+    @property
+    def options(self) -> iperf2.Options:
+        setting = self.nics.settings[self.here.setting]
+        return iperf2.Options(
+            streams=setting.streams,
+            duration_s=self.nics.duration_s,
+            window_bytes=setting.window_bytes,
+            congestion=setting.congestion,
+            drain_s=5,
+        )
+
+    def requested(self) -> Mapping[str, Any]:
+        return iperf2.requested(self.options)
+
+    def expected_path(self) -> dict[str, Any]:
+        return {"emulation": "none", "mtu_bytes": self.nics.mtu_bytes}
+
+    def commands(self) -> Mapping[str, list[str]]:
+        commands = iperf2.commands(self.options)
+        # For nodes whose routes depend on the sender's address.
+        return {**commands, "client": [*commands["client"], "-B", "{own_address}"]}
+
+    def way(self) -> Mapping[str, Any]:
+        return {"ways": [{"interface": name} for name in self.names]}
+
+    def expected_run_s(self) -> float:
+        return float(self.nics.duration_s) + 1
+
+    def run_limit_s(self) -> int:
+        return int(self.nics.duration_s) + 30
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def read(self) -> Observation:
+        nics = lanes_of(self, self.names)
+        lines = exit_lines(nics)
+        between = f"{self.client_node} and {self.server_node}"
+        carried = {nic.name: _delivered_bytes(nic) for nic in nics}
+        failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
+        failures += uneven(between, carried, self.nics.least_share)
+        readings = {nic.name: nic.reading for nic in nics}
+        reading = as_one(readings, "NICs", lambda: self._measured(nics), self.requested())
+        calls = [line.call for line in lines]
+        return Observation(reading, calls, facts_of(nics), failures, self._claims(nics))
+
+    def _measured(self, nics: Sequence[Lane]) -> list[Measurement]:
+        by_metric: dict[str, list[Measurement]] = {}
+        for nic in nics:
+            for m in nic.reading.measurements:
+                by_metric.setdefault(m.metric, []).append(m)
+        like = dataclasses.replace(by_metric["bandwidth"][0], nics="+".join(self.names))
+        # What a side states of all its NICs together stands with the first.
+        facts = nics[0].facts("client")
+        span_s = facts.get("span_s", 0)
+        if not span_s > 0:
+            raise ParseError(0, "no time from the first start to the last end", "span_s")
+        values = {
+            "bandwidth": 8e-9 * sum(map(_delivered_bytes, nics)) / span_s,
+            "stream_bandwidth_min": min(m.value for m in by_metric["stream_bandwidth_min"]),
+        }
+        again = by_metric.get("retransmits", [])
+        if len(again) == len(nics):
+            values["retransmits"] = sum(m.value for m in again)
+        counted = facts.get("counters", {}).get("bytes", {})
+        sent = [counted[n]["tx"] for n in self.names if "tx" in counted.get(n, {})]
+        if len(self.names) > 1 and len(sent) == len(self.names) and any(sent):
+            values["jain_index"] = jain(sent)
+        return [dataclasses.replace(like, metric=name, value=v) for name, v in values.items()]
+
+    def _claims(self, nics: Sequence[Lane]) -> list[Claim]:
+        """The claims of every NIC: its bytes may have taken another NIC."""
+        return [
+            self.claim(nic.reading.moved, side, node, side == "server", nic.facts(side))
+            for nic in nics
+            for side, node in (("server", self.server_node), ("client", self.client_node))
+        ]
+
+    def limit(self, measurement: Measurement) -> Limit | None:
+        if measurement.unit != "Gb/s":
+            return None
+        gbits = self.nics.gbits(self.names)
+        return limits.tcp(gbits, self.nics.mtu_bytes) if gbits else None
+
+
+def _delivered_bytes(nic: Lane) -> int:
+    """What the server received over a NIC; 0 where an output is no result."""
+    return sum(moved.payload_bytes for moved in nic.reading.moved)
+
+
+def uneven(between: str, carried: Mapping[str, int], least_share: float) -> list[Failure]:
+    """Failures of NICs that carried no bytes, or far fewer than the busiest in the same time."""
+    most = max(carried, key=lambda name: carried[name])
+    return [
+        Failure(
+            "nic-slow",
+            f"{name} between {between} carried {moved / 1e6:.4g} MB while {most} carried "
+            f"{carried[most] / 1e6:.4g} MB: at least {least_share:.0%} of that expected",
+            next_step=f"measure {name} alone (NicPair); look at its PCIe link, cable and port",
+        )
+        for name, moved in carried.items()
+        if moved < least_share * carried[most]
+    ]

@@ -1,0 +1,1 @@
+"""An InfiniBand subnet: read by reading commands alone, checked, and used to locate."""

@@ -1,0 +1,85 @@
+"""The commands that read a subnet. None of them changes anything in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from railgauge.common.atomic import write_text
+from railgauge.fabric.folder import FabricError
+
+#: File -> the command that prints it. `perfquery -R` and `ibqueryerrors -k` and `-K` clear counters
+#: and `ibportstate` and `opensm` set things: none of them belongs here.
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "ibnetdiscover.txt": ("ibnetdiscover",),
+    "iblinkinfo.txt": ("iblinkinfo", "-l"),
+    "ibqueryerrors.txt": ("ibqueryerrors", "--details", "--threshold-file", "/dev/null"),
+    "dump_fts.txt": ("dump_fts",),
+}
+#: The exit codes of a command that printed all: ibqueryerrors ends with 1 where it found errors.
+_GOOD = {"ibqueryerrors": (0, 1)}
+#: Of one command. Discovery of 2,000 hosts takes seconds; an SM that does not answer, forever.
+_LIMIT_S = 600
+
+RIGHTS = (
+    "run it where /dev/infiniband/umad* can be read: as root, by sudo of these commands, or with a "
+    'udev rule: KERNEL=="umad*", GROUP="rdma", MODE="0660"'
+)
+
+
+def ask(device: Sequence[str] = (), routes: bool = True) -> dict[str, str]:
+    """What the commands print, by file; FabricError of the first that fails. `device` are options
+    that all of them take, such as `-C mlx5_0 -P 1`.
+    """
+    texts = {}
+    for name, command in COMMANDS.items():
+        if name == "dump_fts.txt" and not routes:
+            continue
+        if shutil.which(command[0]) is None:
+            raise FabricError(
+                f"{command[0]} is not installed here, expected infiniband-diags",
+                next_step="run this on a host of the subnet, or give saved outputs: --from FOLDER",
+            )
+        texts[name] = _output([*command, *device])
+    return texts
+
+
+def _output(command: Sequence[str]) -> str:
+    shown = " ".join(command)
+    try:
+        ended = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise FabricError(
+            f"{shown}: no end after {_LIMIT_S} s", next_step=f"{shown}, by hand"
+        ) from None
+    except OSError as error:
+        raise FabricError(f"{shown}: {error.strerror}", next_step=RIGHTS) from None
+    if ended.returncode not in _GOOD.get(command[0], (0,)) or not ended.stdout:
+        lines = ended.stderr.strip().splitlines()
+        raise FabricError(
+            f"{shown}: exit code {ended.returncode}{': ' + lines[-1] if lines else ''}",
+            next_step=RIGHTS,
+        )
+    return ended.stdout
+
+
+def save(texts: Mapping[str, str], folder: Path) -> None:
+    """The outputs as files of a folder, for --from."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            write_text(folder / name, text)
+    except OSError as error:
+        raise FabricError(
+            f"{folder}: cannot be written: {error.strerror}", next_step="--save another FOLDER"
+        ) from None

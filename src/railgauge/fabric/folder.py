@@ -1,0 +1,236 @@
+"""A fabric as it was read: from files of one folder, each known by what it begins with."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from railgauge import textfile
+from railgauge.common.errors import RailgaugeError
+from railgauge.fabric.reading import counters, discover, linkinfo, others, tables
+from railgauge.fabric.reading.counters import Counted
+from railgauge.fabric.reading.linkinfo import Listed
+from railgauge.fabric.reading.tables import Tables
+from railgauge.fabric.subnet import Device, PortId, PortState, Subnet
+from railgauge.tools import ParseError
+
+#: The largest file that is read: the tables of 2,000 hosts and 200 switches have 30 MB.
+_LARGEST = 512 * 2**20
+
+
+class FabricError(RailgaugeError):
+    """An input of `railgauge fabric` that cannot be read, or does not tell: exit code 2."""
+
+    exit_code = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Fabric:
+    """A subnet, and what else was read of it; None for what was not."""
+
+    subnet: Subnet
+    tables: Tables | None = None
+    counted: Counted | None = None
+    #: what was read, by the name of its tool
+    sources: tuple[str, ...] = ()
+
+
+def from_texts(texts: Mapping[str, str]) -> Fabric:
+    """The fabric of outputs by their file names; FabricError names the file and the line."""
+    read: dict[str, dict[str, object]] = {}
+    for name, text in texts.items():
+        kind = kind_of(text)
+        if kind is None:
+            continue
+        if kind in read:
+            raise FabricError(
+                f"two outputs of {kind}, {next(iter(read[kind]))} and {name}; expected one",
+                next_step="give each reading a folder of its own",
+            )
+        try:
+            read[kind] = {name: _KINDS[kind][1](text)}
+        except ParseError as error:
+            raise FabricError(
+                f"{name} ({kind}): {error}", next_step=f"save it again: {_AGAIN[kind]}"
+            ) from None
+    values = {kind: next(iter(of.values())) for kind, of in read.items()}
+    return _joined(values)
+
+
+def from_folder(folder: Path) -> Fabric:
+    """The fabric of a folder's files; others than those known are ignored."""
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        texts = {}
+        for path in files:
+            if path.stat().st_size > _LARGEST:
+                raise FabricError(
+                    f"{path}: {path.stat().st_size / 2**20:.0f} MiB, expected at most "
+                    f"{_LARGEST / 2**20:.0f}",
+                    next_step="move it elsewhere",
+                )
+            texts[str(path)] = textfile.read(path, errors="replace")
+    except OSError as error:
+        raise FabricError(
+            f"{error.filename}: {error.strerror}, expected a folder of saved outputs",
+            next_step="railgauge fabric show --save FOLDER, on a host with access to the subnet",
+        ) from None
+    return from_texts(texts)
+
+
+#: Tool -> the line that shows its output, and its reader.
+_KINDS: Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
+    "ibnetdiscover": (re.compile(r"^# Topology file: generated on ", re.M), discover.topology),
+    "ibnetdiscover -p": (
+        re.compile(r"^(?:SW|CA|RT) +[0-9]+ +[0-9]+ 0x[0-9a-f]{16} ", re.M),
+        discover.ports,
+    ),
+    "iblinkinfo": (re.compile(r"==>.*\[[^\]]*\] \"", re.M), linkinfo.read),
+    "ibqueryerrors": (
+        re.compile(r"^## Summary: [0-9]|^Errors for 0x|^Data Counters for 0x", re.M),
+        counters.queryerrors,
+    ),
+    "perfquery": (re.compile(r"^# Port (?:extended )?counters: Lid ", re.M), counters.perfquery),
+    "dump_fts": (re.compile(r"^Unicast lids \[", re.M), tables.dumped),
+    "opensm.fdbs": (re.compile(r"^dump_ucast_routes: ", re.M), tables.fdbs),
+    "opensm-subnet.lst": (re.compile(r"^\{ (?:CA|SW|RT)", re.M), others.subnet_lst),
+    "db_csv": (re.compile(r"^START_[A-Z_]+$", re.M), others.database),
+    "node-name-map": (
+        re.compile(r'^\s*0x[0-9a-fA-F]+\s+"[^"]+"\s*(?:#.*)?$', re.M),
+        others.name_map,
+    ),
+}
+_AGAIN: Mapping[str, str] = {
+    **{kind: f"{kind} > FILE" for kind in _KINDS},
+    "perfquery": "perfquery -x LID PORT > FILE",
+    "opensm.fdbs": "opensm writes it with -D 0x43, to its folder of dumps",
+    "opensm-subnet.lst": "opensm writes it to its folder of dumps",
+    "db_csv": "ibdiagnet writes it as ibdiagnet2.db_csv",
+    "node-name-map": "correct it by hand",
+}
+#: What shows an output stands within so many characters of its beginning.
+_BEGINNING = 4096
+
+
+def kind_of(text: str) -> str | None:
+    """The tool of an output; None where it is none that is read."""
+    first = text[:_BEGINNING]
+    found = [
+        (match.start(), kind) for kind, (mark, _) in _KINDS.items() if (match := mark.search(first))
+    ]
+    # Below a port, ibqueryerrors --report-port prints a line as iblinkinfo does.
+    return min(found)[1] if found else None
+
+
+def _joined(values: Mapping[str, object]) -> Fabric:
+    bases = ("ibnetdiscover", "opensm-subnet.lst", "ibnetdiscover -p")
+    base = next((values[kind] for kind in bases if kind in values), None)
+    if not isinstance(base, Subnet):
+        raise FabricError(
+            "no topology among the files, expected an output of ibnetdiscover",
+            next_step="ibnetdiscover > FOLDER/ibnetdiscover.txt, or leave --from out",
+        )
+    subnet = base
+    if isinstance(known := values.get("db_csv"), dict):
+        subnet = _with_firmware(subnet, known)
+    if isinstance(names := values.get("node-name-map"), dict):
+        subnet = _named(subnet, names)
+    if isinstance(listed := values.get("iblinkinfo"), list):
+        subnet = dataclasses.replace(subnet, states=_states(base, listed))
+    counted = values.get("ibqueryerrors")
+    counted = _by_node(subnet, counted) if isinstance(counted, Counted) else None
+    if isinstance(further := values.get("perfquery"), list):
+        counted = _with_perfquery(subnet, counted, further)
+    table = values.get("dump_fts", values.get("opensm.fdbs"))
+    if isinstance(table, dict):
+        _require_tables(subnet, table)
+    return Fabric(subnet, table if isinstance(table, dict) else None, counted, tuple(values))
+
+
+def _require_tables(subnet: Subnet, tables: Tables) -> None:
+    """FabricError unless there is a table of each switch, with the LIDs of this reading: a switch
+    sends data for its own LID to port 0.
+    """
+    lacking = [d.name for d in subnet.switches() if d.guid not in tables]
+    if lacking:
+        raise FabricError(
+            f"forwarding tables of {len(lacking)} switches are missing, such as {lacking[0]}; "
+            "expected one of each switch",
+            next_step="dump_fts > FOLDER/dump_fts.txt",
+        )
+    for device in subnet.switches():
+        if device.lid and tables[device.guid].get(device.lid) != 0:
+            raise FabricError(
+                f"the forwarding table of {device.name} does not keep its LID {device.lid}, "
+                "that of ibnetdiscover: they are of two readings",
+                next_step="save both again: railgauge fabric show --save FOLDER",
+            )
+
+
+def _with_firmware(subnet: Subnet, known: Mapping[int, Device]) -> Subnet:
+    devices = {
+        guid: dataclasses.replace(device, firmware=known[guid].firmware, model=known[guid].model)
+        if guid in known
+        else device
+        for guid, device in subnet.devices.items()
+    }
+    return dataclasses.replace(subnet, devices=devices)
+
+
+def _named(subnet: Subnet, names: Mapping[int, str]) -> Subnet:
+    devices: dict[int, Device] = {
+        guid: dataclasses.replace(device, name=names.get(guid, device.name))
+        for guid, device in subnet.devices.items()
+    }
+    return dataclasses.replace(subnet, devices=devices)
+
+
+def _states(subnet: Subnet, listed: list[Listed]) -> dict[PortId, PortState]:
+    """The states by port; FabricError where a port that has a cable is not among them."""
+    states: dict[PortId, PortState] = {}
+    for one in listed:
+        if (known := subnet.port_guids.get(one.guid)) is not None:
+            states[PortId(known.guid, one.port)] = one.state
+    for port in subnet.cable_at:
+        if port not in states:
+            raise FabricError(
+                f"iblinkinfo lacks {subnet.end(port)}, where ibnetdiscover has a cable: it lacks "
+                "its end, or they are of two readings",
+                next_step="save both again: railgauge fabric show --save FOLDER",
+            )
+    return states
+
+
+def _by_node(subnet: Subnet, counted: Counted) -> Counted:
+    """ibqueryerrors gives node GUIDs, as ibnetdiscover does."""
+    strange = [port for port in counted.of_port if port.guid not in subnet.devices]
+    if strange and len(strange) == len(counted.of_port):
+        raise FabricError(
+            f"ibqueryerrors has {strange[0].guid:#018x}, which ibnetdiscover has not: they are of "
+            "two subnets",
+            next_step="save both again: railgauge fabric show --save FOLDER",
+        )
+    return counted
+
+
+def _with_perfquery(
+    subnet: Subnet, counted: Counted | None, further: list[counters.OfPort]
+) -> Counted:
+    of_port = {port: dict(values) for port, values in counted.of_port.items()} if counted else {}
+    for one in further:
+        device = subnet.port_of_lid.get(one.lid)
+        if device is None:
+            raise FabricError(
+                f"perfquery asked LID {one.lid}, which no device has in ibnetdiscover's output",
+                next_step="save both again",
+            )
+        if one.port != 255:
+            values = of_port.setdefault(PortId(device.guid, one.port), {})
+            for name, value in one.counters.items():
+                # One of 64 bits has gone on where that of 16 bits stands.
+                values[name] = max(value, values.get(name, 0))
+    return Counted(
+        of_port, counted.thresholds if counted else False, counted.nodes if counted else 0
+    )

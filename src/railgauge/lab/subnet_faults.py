@@ -1,0 +1,206 @@
+"""Faults of the simulated InfiniBand subnet (`subnet.py`)."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from railgauge.common.errors import RailgaugeError
+from railgauge.lab import subnet
+from railgauge.lab.cluster import Lab
+from railgauge.lab.fault import Fault, Kind
+from railgauge.lab.subnet_topology import WIDTHS, Port
+
+_BOOT = Path(__file__).parent / "boot"
+
+#: The lanes of a healthy link, and the rate of each in Gb/s.
+_LANES, _GBITS = 12, 10.0
+
+#: The rate of a lane, in Gb/s -> LinkSpeedEnabled: that rate and those below it.
+_SPEEDS_ENABLED = {2.5: 1, 5.0: 3, 10.0: 7}
+
+#: Where opensm keeps the LIDs that it has given, from one start to the next.
+_LIDS = "opensm/guid2lid"
+
+#: By how much all LIDs change.
+_LID_STEP = 100
+
+#: The counter that grows, and where it stops: 16 bits.
+_ERRORS, _MOST_ERRORS = "PortCounters.SymbolErrorCounter", 65535
+
+
+def _ports(lab: Lab, fault: Fault) -> tuple[Port, Port]:
+    return subnet.link(lab, fault.node or "", fault.interface or "")
+
+
+def _unplug(lab: Lab, fault: Fault) -> None:
+    near, _ = _ports(lab, fault)
+    subnet.console(lab, f"Unlink {subnet.of(lab.spec).quoted(near)}")
+
+
+def _plug(lab: Lab, fault: Fault) -> None:
+    near, far = _ports(lab, fault)
+    ports = subnet.of(lab.spec)
+    subnet.console(lab, f"Link {ports.quoted(near)} {ports.quoted(far)}")
+
+
+def _move(lab: Lab, fault: Fault) -> None:
+    """Plug an HCA's cable into a free port of another leaf."""
+    near, _ = _ports(lab, fault)
+    ports = subnet.of(lab.spec)
+    leaf = subnet.switch(lab, f"leaf{fault.value:g}")
+    free = ports.free_port(leaf.name)
+    _unplug(lab, fault)
+    subnet.console(lab, f"Link {ports.quoted(near)} {ports.quoted(free)}")
+
+
+def _move_back(lab: Lab, fault: Fault) -> None:
+    _unplug(lab, fault)
+    _plug(lab, fault)
+
+
+def _set(lab: Lab, fault: Fault, setting: str, value: int) -> None:
+    """Give both ends of a link another width or speed, as if it had trained to that."""
+    for port in _ports(lab, fault):
+        device = subnet.of(lab.spec).device(port.device)
+        # The port of an HCA has a GUID of its own, those of a switch have the switch's.
+        guid = device.guid + (port.port if device.kind == "hca" else 0)
+        lab.on_head("ibportstate", "-G", f"0x{guid:x}", str(port.port), setting, str(value))
+
+
+def _set_lanes(lab: Lab, fault: Fault) -> None:
+    if fault.value not in WIDTHS:
+        raise RailgaugeError(
+            f"LANES is {fault.value:g}, expected one of {', '.join(map(str, WIDTHS))}"
+        )
+    _set(lab, fault, "width", WIDTHS[int(fault.value)])
+
+
+def _restore_lanes(lab: Lab, fault: Fault) -> None:
+    _set(lab, fault, "width", WIDTHS[_LANES])
+
+
+def _set_lane_rate(lab: Lab, fault: Fault) -> None:
+    if fault.value not in _SPEEDS_ENABLED:
+        rates = ", ".join(f"{rate:g}" for rate in _SPEEDS_ENABLED)
+        raise RailgaugeError(f"GBITS is {fault.value:g}, expected one of {rates} (a lane)")
+    _set(lab, fault, "speed", _SPEEDS_ENABLED[fault.value])
+
+
+def _restore_lane_rate(lab: Lab, fault: Fault) -> None:
+    _set(lab, fault, "speed", _SPEEDS_ENABLED[_GBITS])
+
+
+def _name(fault: Fault) -> str:
+    """By which the process that counts errors is recorded among the lab's machines."""
+    return f"ib-errors-{fault.node}-{fault.interface}"
+
+
+def _count_errors(lab: Lab, fault: Fault) -> None:
+    near, _ = _ports(lab, fault)
+    port = subnet.of(lab.spec).quoted(near)
+    lab.start_process(
+        _name(fault),
+        [
+            *(str(_BOOT / "process"), str(lab.folders.machines / f"{_name(fault)}.pid")),
+            *("bash", "-c", _COUNT, str(subnet.folder(lab) / "console")),
+            *(f"PerformanceSet {port} {_ERRORS}=", f"{fault.value:g}", str(_MOST_ERRORS)),
+        ],
+    )
+
+
+#: As ibsim sets counters and does not add to them, the loop does the sum.
+_COUNT = """
+for ((second = 1; ; second++)); do
+  sleep 1
+  count=$(awk "BEGIN { n = int($second * $2); print (n < $3 ? n : $3) }")
+  printf '%s%s\\n' "$1" "$count" >"$0"
+done
+"""
+
+
+def _end_errors(lab: Lab, fault: Fault) -> None:
+    process = lab.machine(_name(fault))
+    if process is not None:
+        process.kill(signal.SIGKILL)
+        process.wait_until_ended()
+    near, _ = _ports(lab, fault)
+    subnet.console(lab, f"PerformanceSet {subnet.of(lab.spec).quoted(near)} {_ERRORS}=0")
+
+
+def _switch_off(lab: Lab, fault: Fault) -> None:
+    device = subnet.switch(lab, fault.node or "")
+    subnet.console(lab, f'Unlink "{device.node_id}"')
+
+
+def _switch_on(lab: Lab, fault: Fault) -> None:
+    device = subnet.switch(lab, fault.node or "")
+    subnet.console(lab, f'ReLink "{device.node_id}"')
+
+
+def _stop_opensm(lab: Lab, _: Fault) -> None:
+    subnet.of(lab.spec)
+    lab.stop_service("opensm")
+
+
+def _start_opensm(lab: Lab, _: Fault) -> None:
+    if not lab.service_runs("opensm"):
+        lab.start_service("opensm")
+
+
+def _change_lids(lab: Lab, _: Fault) -> None:
+    subnet.of(lab.spec)
+    lab.stop_service("opensm")
+    known = subnet.folder(lab) / _LIDS
+    lines = []
+    for line in known.read_text().splitlines():
+        guid, *lids = line.split() or ("",)
+        lines.append(" ".join([guid, *(f"0x{int(lid, 16) + _LID_STEP:04x}" for lid in lids)]))
+    known.write_text("\n".join(lines) + "\n")
+    lab.start_service("opensm")
+
+
+KINDS: dict[str, Kind] = {
+    "ib-down": Kind(
+        "pull a cable of the InfiniBand subnet",
+        *(_unplug, _plug),
+        on="ib-link",
+        outlasts_power=True,
+    ),
+    "ib-moved": Kind(
+        "plug a cable into a free port of the leaf of that NUMBER",
+        *(_move, _move_back),
+        on="ib-link",
+        unit="NUMBER",
+        outlasts_power=True,
+    ),
+    "ib-lanes": Kind(
+        "let an InfiniBand link run with 1, 4 or 8 LANES (12 when healthy)",
+        *(_set_lanes, _restore_lanes),
+        on="ib-link",
+        unit="LANES",
+        outlasts_power=True,
+    ),
+    "ib-lane-rate": Kind(
+        "let the lanes of an InfiniBand link run at 2.5 or 5 GBITS (10 when healthy)",
+        *(_set_lane_rate, _restore_lane_rate),
+        on="ib-link",
+        unit="GBITS",
+        outlasts_power=True,
+    ),
+    "ib-errors": Kind(
+        "count symbol errors at a port, so many PER_SECOND",
+        *(_count_errors, _end_errors),
+        on="ib-link",
+        unit="PER_SECOND",
+        outlasts_power=True,
+    ),
+    "ib-switch-off": Kind(
+        "take a switch out of the InfiniBand subnet",
+        *(_switch_off, _switch_on),
+        on="ib-switch",
+        outlasts_power=True,
+    ),
+    "opensm-stop": Kind("kill opensm", _stop_opensm, _start_opensm, outlasts_power=True),
+    "opensm-lids": Kind("restart opensm with other LIDs", _change_lids, None),
+}

@@ -1,0 +1,192 @@
+"""Time an MPI program on two nodes, alone and while a client/server tool runs between them.
+
+    srun --ntasks=2 ... python3 -m railgauge.node.runners.mpi_under_load orders.json alone
+    srun --ntasks=2 ... python3 -m railgauge.node.runners.mpi_under_load orders.json beside
+
+Two steps of one job, as every step can start one MPI world. Exit lines: `alone<rank>` and
+`beside<rank>` of the MPI program, `server` and `client` of the tool. Where the program is not on a
+node, the facts name it (`missing`). In the second step the MPI program starts when the client's
+interface has carried bytes of the transfer; `beside` in the facts says whether the transfer still
+ran when the program had ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from railgauge.node.runners import client_server, mpi_ranks
+from railgauge.node.system import network_path, processes
+from railgauge.node.system.tool_call import (
+    Call,
+    exit_line,
+    leave_files,
+    node_name,
+    read_sysfs,
+    write_whole,
+)
+
+#: Bytes by which a transfer has begun; its connection alone moves fewer.
+FLOWING_BYTES = 2**20
+
+Spec = dict[str, Any]
+
+
+def mpi(spec: Spec, phase: str, rank: int, facts: dict[str, Any]) -> Call:
+    """One rank of the MPI program, to its end; where it is not there, `missing` in the facts."""
+    role, argv = f"{phase}{rank}", spec["mpi"]["argv"]
+    if lacking := mpi_ranks.missing(argv[:1], os.environ):
+        facts["missing"] = lacking
+        return Call.never_started(role, f"not started: {lacking[0]} not found on this node")
+    program = Call(role, argv)
+    try:
+        program.wait(spec["mpi"]["run_limit_s"])
+    finally:
+        program.kill("ended with the job")
+    return program
+
+
+def leave(spec: Spec, program: Call, rank: int, facts: dict[str, Any]) -> None:
+    line = exit_line(program, spec["mpi"]["tool"], spec["mpi"]["version"], facts, rank)
+    leave_files(program, line)
+
+
+def wait_for(path: str, limit_s: float, given_up: str = "") -> bool:
+    """Whether `path` appeared within the limit; the wait ends early once `given_up` exists."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        # Listing the folder makes an NFS client look again; a stat may be answered from its cache.
+        names = {entry.name for entry in Path().iterdir()}
+        if path in names:
+            return True
+        if given_up in names or time.monotonic() >= deadline:
+            return False
+        time.sleep(client_server.POLL_S)
+
+
+def sent_bytes(lane: client_server.Lane) -> int:
+    """What the interface towards the other node has sent so far."""
+    path = f"/sys/class/net/{lane.facts.get('device')}/statistics/tx_bytes"
+    return int(read_sysfs(path) or 0)
+
+
+def run_beside(spec: Spec, lane: client_server.Lane, transfer: Call, rank: int) -> Call:
+    """The MPI program while `transfer` runs; what became of that is in the facts."""
+    before, began = sent_bytes(lane), time.monotonic()
+    program = mpi(spec, "beside", rank, lane.facts)
+    lane.facts["beside"] = {
+        "outlasted": not transfer.ended,
+        "seconds": round(time.monotonic() - began, 3),
+        "sent_bytes": sent_bytes(lane) - before,
+    }
+    return program
+
+
+def serve(spec: Spec, lane: client_server.Lane, rank: int) -> tuple[Call, Call]:
+    """The server's node: the tool's call, and the MPI program's."""
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    server, port = client_server.start_server(lane, time.monotonic() + spec["start_limit_s"])
+    try:
+        if port is None:
+            if not server.note:
+                server.wait(0)
+                server.note = f"ended before it listened, exit code {server.exit_code}"
+            return server, idle
+        write_whole("ready.json", client_server.address_of(lane, port))
+        limit_s = 2 * spec["start_limit_s"]
+        if not wait_for("flowing.json", limit_s, given_up="client.json"):
+            server.wait(10)
+            return server, idle
+        program = run_beside(spec, lane, server, rank)
+        server.wait(spec["run_limit_s"])
+        return server, program
+    finally:
+        server.kill("ended with the job")
+
+
+def connect(spec: Spec, lane: client_server.Lane, rank: int) -> tuple[Call, Call]:
+    """The client's node, likewise."""
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
+        note = f"not started: no server on {spec['server_host']}"
+        return Call.never_started("client", note), idle
+    ready = json.loads(Path("ready.json").read_text(encoding="utf-8"))
+    before = sent_bytes(lane)
+    client = lane.call("client", server=ready["address"], port=str(ready["port"]))
+    try:
+        deadline = time.monotonic() + spec["start_limit_s"]
+        while sent_bytes(lane) - before < FLOWING_BYTES:
+            if client.ended or time.monotonic() >= deadline:
+                client.wait(0)
+                return client, idle
+            time.sleep(client_server.POLL_S)
+        write_whole("flowing.json", {})
+        program = run_beside(spec, lane, client, rank)
+        client.wait(spec["run_limit_s"])
+        return client, program
+    finally:
+        client.kill("ended with the job")
+
+
+def alone(spec: Spec, role: str, rank: int) -> bool:
+    """The first step's part of this node; whether the program ended well. Also where nothing comes
+    after it the way to the other node is known.
+    """
+    lane = client_server.lanes_of(spec)[0]
+    with contextlib.suppress(network_path.NoWay):
+        network_path.describe(spec, role, _peer(spec, role), lane.facts)
+    program = mpi(spec, "alone", rank, lane.facts)
+    leave(spec, program, rank, lane.facts)
+    return program.exit_code == 0
+
+
+def _peer(spec: Spec, role: str) -> str:
+    return str(spec["client_host" if role == "server" else "server_host"])
+
+
+def beside(spec: Spec, role: str, rank: int) -> bool:
+    """The second step's part of this node; whether both programs ended well."""
+    peer = _peer(spec, role)
+    work = serve if role == "server" else connect
+    lane = client_server.lanes_of(spec)[0]
+    try:
+        lane.values = network_path.describe(spec, role, peer, lane.facts)
+        with client_server.watched(spec, [lane]):
+            transfer, program = work(spec, lane, rank)
+    except network_path.NoWay as error:
+        transfer = Call.never_started(role, f"not started: {error}")
+        program = Call.never_started(f"beside{rank}", transfer.note)
+    lane.facts.update(network_path.state_after(lane.facts))
+    leave_files(transfer, exit_line(transfer, spec["tool"], spec["version"], lane.facts, rank))
+    leave(spec, program, rank, {})
+    return transfer.exit_code == 0 and program.exit_code == 0
+
+
+def main() -> int:
+    spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    processes.adopt_orphans()
+    signal.signal(signal.SIGTERM, processes.terminate)
+    name = node_name()
+    roles = [role for role in ("server", "client") if name == spec[f"{role}_host"]]
+    if not roles:
+        expected = f"{spec['server_host']} or {spec['client_host']}"
+        print(f"mpi_under_load.py: this is {name}, expected {expected}", file=sys.stderr)
+        return 2
+    # The launcher's own number of this task.
+    rank = int(os.environ.get(spec.get("rank_variable", "SLURM_PROCID"), roles[0] == "client"))
+    try:
+        step = alone if sys.argv[2] == "alone" else beside
+        return 0 if step(spec, roles[0], rank) else 1
+    finally:
+        # A signal may come while a tool is being started.
+        processes.end_children()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

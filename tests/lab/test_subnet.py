@@ -1,0 +1,88 @@
+"""The simulated InfiniBand subnet: each fault is seen by the real programs, and undone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from railgauge.lab import faults
+from railgauge.lab.cluster import Lab
+
+from .conftest import lab_beside, lab_command
+
+Link = Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def subnet(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with lab_beside(cluster, tmp_path_factory.mktemp("ib") / "lab", "lab-ib") as lab:
+        answer = lab_command(lab, "up", "--system", "lab-ib")
+        assert answer.returncode == 0, answer.stdout
+        yield lab
+
+
+@pytest.fixture
+def link(subnet: Lab) -> Iterator[Link]:
+    """Prints the link from a switch to a device, as iblinkinfo does on a node; "" without one."""
+
+    def look(switch: str, far: str) -> str:
+        answer = lab_command(subnet, "exec", "n3", "iblinkinfo", "--line")
+        found = re.search(rf'^.*" *{switch}" .*"{far}".*$', answer.stdout, re.MULTILINE)
+        return found[0] if found else ""
+
+    yield look
+    faults.clear(subnet)
+
+
+HEALTHY = "(12X          10.0 Gbps Active/  LinkUp)"
+
+
+def test_every_link_is_up_and_opensm_is_the_master(subnet: Lab, link: Link) -> None:
+    assert HEALTHY in link("leaf1", "n1 mlx5_0")
+    assert HEALTHY in link("leaf4", "spine2")
+    assert "SMINFO_MASTER" in lab_command(subnet, "exec", "n8", "sminfo").stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "far", "seen"),
+    [
+        ("ib-lanes n1:mlx5_0 1", "n1 mlx5_0", "( 1X          10.0 Gbps Active/  LinkUp)"),
+        ("ib-lane-rate leaf1:spine2 5", "spine2", "(12X           5.0 Gbps Active/  LinkUp)"),
+        ("ib-down n2:mlx5_1", "n2 mlx5_1", ""),
+        ("ib-moved n2:mlx5_1 3", "n2 mlx5_1", ""),
+        ("ib-switch-off spine1", "spine1", ""),
+    ],
+)
+def test_a_fault_is_seen_and_undone(
+    subnet: Lab, link: Link, fault: str, far: str, seen: str
+) -> None:
+    kind, *words = fault.split()
+    faults.add_typed(subnet, kind, words)
+    shown = link("leaf1", far)
+    assert (seen in shown) if seen else (shown == "")
+    faults.clear(subnet)
+    # A port that lost its cable is initialized again by opensm's next sweep.
+    assert re.search(r"\(12X +10\.0 Gbps (Active|Initialize)/ +LinkUp\)", link("leaf1", far))
+
+
+def test_a_moved_cable_is_on_the_other_leaf(subnet: Lab, link: Link) -> None:
+    faults.add_typed(subnet, "ib-moved", ["n2:mlx5_1", "3"])
+    assert "LinkUp" in link("leaf3", "n2 mlx5_1")
+
+
+def test_a_port_counts_errors(subnet: Lab, link: Link) -> None:
+    faults.add_typed(subnet, "ib-errors", ["n5:mlx5_0", "20000"])
+    look = "perfquery | grep -q 'SymbolErrorCounter:\\.*[1-9]'"
+    command = f"for i in $(seq 60); do {look} && exit; sleep 0.5; done; exit 1"
+    assert lab_command(subnet, "exec", "n5", "bash", "-c", command).returncode == 0
+
+
+def test_opensm_gives_other_lids(subnet: Lab, link: Link) -> None:
+    before = lab_command(subnet, "exec", "headib", "sminfo").stdout
+    faults.add_typed(subnet, "opensm-lids", [])
+    after = lab_command(subnet, "exec", "headib", "sminfo").stdout
+    lids = [re.search(r"sm lid (\d+)", text) for text in (before, after)]
+    assert all(lids), (before, after)
+    assert lids[0][1] != lids[1][1]  # type: ignore[index]

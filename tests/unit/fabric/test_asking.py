@@ -1,0 +1,70 @@
+"""Only commands that read a subnet are run."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from railgauge import paths
+from railgauge.fabric import asking
+from railgauge.fabric.folder import FabricError
+
+FOLDER = paths.SOURCE / "railgauge" / "fabric"
+
+
+def test_the_list_of_commands_is_this_one() -> None:
+    """A further one is a decision: it must change nothing in a subnet."""
+    assert set(asking.COMMANDS.values()) == {
+        ("ibnetdiscover",),
+        ("iblinkinfo", "-l"),
+        ("ibqueryerrors", "--details", "--threshold-file", "/dev/null"),
+        ("dump_fts",),
+    }
+
+
+def test_no_other_module_starts_a_process() -> None:
+    starting = [
+        path.name
+        for path in [*FOLDER.rglob("*.py"), paths.SOURCE / "railgauge" / "cli" / "fabric.py"]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import) and any(a.name in ("subprocess", "os") for a in node.names)
+    ]
+    assert starting == ["asking.py"]
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_a_command_that_fails_says_how_to_give_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "ibnetdiscover", "echo 'can not open umad port' >&2; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FabricError, match="can not open umad port") as caught:
+        asking.ask()
+    assert "umad" in (caught.value.next_step or "")
+
+
+def test_a_command_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FabricError, match="ibnetdiscover is not installed"):
+        asking.ask()
+
+
+def test_errors_that_ibqueryerrors_found_are_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in asking.COMMANDS.values():
+        program(tmp_path, command[0], 'echo "$@"; exit 0')
+    program(tmp_path, "ibqueryerrors", "echo found; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    texts = asking.ask(["-C", "mlx5_0", "-P", "1"])
+    assert texts["ibqueryerrors.txt"] == "found\n"
+    assert texts["iblinkinfo.txt"] == "-l -C mlx5_0 -P 1\n"
