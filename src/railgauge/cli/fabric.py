@@ -222,6 +222,7 @@ def routes(folder: Path | None, device: str, write: Path | None, as_json: bool) 
             "no forwarding tables were read, expected an output of dump_fts or opensm.fdbs",
             next_step="dump_fts > FOLDER/dump_fts.txt",
         )
+    of_subnet.require_names(read.subnet)
     found = of_subnet.routes(read.subnet, read.tables)
     rows = "".join(f"{','.join(route)}\n" for route in found)
     text = f"leaf,destination,spine\n{rows}"
@@ -245,6 +246,7 @@ def leaves(folder: Path | None, device: str, as_json: bool) -> None:
     from railgauge.fabric import routes as of_subnet
 
     subnet = _read(folder, device, routes=False).subnet
+    of_subnet.require_names(subnet)
     of_leaf = {leaf: hostlist.fold(hosts) for leaf, hosts in of_subnet.leaves(subnet).items()}
     ports = of_subnet.ports(subnet)
     if as_json:
@@ -277,6 +279,7 @@ def slurm_topology(
     from railgauge.fabric.folder import FabricError
 
     subnet = _read(folder, device, routes=False).subnet
+    of_subnet.require_names(subnet)
     switches = of_subnet.slurm_switches(subnet)
     wrong = []
     if present is not None:
