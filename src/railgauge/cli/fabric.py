@@ -287,7 +287,8 @@ def slurm_topology(
             text = textfile.read(present)
         except (OSError, UnicodeDecodeError) as error:
             raise FabricError(
-                f"{present}: {error}, expected a topology.conf", next_step="man topology.conf"
+                f"{present}: {getattr(error, 'strerror', None) or error}, expected a topology.conf",
+                next_step="--check /etc/slurm/topology.conf",
             ) from None
         wrong = list(of_subnet.differences(subnet, of_subnet.leaves_of_conf(text)))
     if as_json:
@@ -306,7 +307,7 @@ def slurm_topology(
                 f"{node}: its cables lead to {cabled or 'no leaf'}, {present} has it on "
                 f"{slurm or 'none'}"
             )
-        click.echo(f"{len(wrong) or 'no'} nodes differ")
+        click.echo("1 node differs" if len(wrong) == 1 else f"{len(wrong) or 'no'} nodes differ")
         if wrong:
             click.echo("  next: railgauge fabric slurm-topology > topology.conf")
     else:

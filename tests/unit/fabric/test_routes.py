@@ -112,6 +112,10 @@ def test_hosts_without_a_description_of_their_own_are_an_error() -> None:
     routes.require_names(SMALL.subnet)
     with pytest.raises(FabricError, match="8 HCAs have the description 'MT4123'"):
         routes.require_names(dataclasses.replace(SMALL.subnet, devices=devices))
+    first = SMALL.subnet.hcas()[0]
+    one = {**SMALL.subnet.devices, first.guid: dataclasses.replace(first, name="")}
+    with pytest.raises(FabricError, match="1 HCA has the description ''"):
+        routes.require_names(dataclasses.replace(SMALL.subnet, devices=one))
 
 
 def fabric_of(lab: subnet_topology.Subnet) -> Subnet:
