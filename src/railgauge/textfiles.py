@@ -125,13 +125,18 @@ def _has_name(pipe: Path) -> bool:
 
 def _below(folder: Path) -> Iterator[Text | Large | Unread]:
     failed: list[OSError] = []
+    empty = True
     for where, folders, names in os.walk(folder, onerror=failed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for path in (Path(where, name) for name in folders):
             if path.is_symlink():
+                empty = False
                 yield Unread(str(path), "a link to a folder: name it to have it read")
         for path in (Path(where, name) for name in sorted(names) if not name.startswith(".")):
+            empty = False
             yield from _of_path(path)
+    if empty and not failed:
+        yield Unread(str(folder), "a folder without files")
     for error in failed:
         yield Unread(str(error.filename), str(error.strerror))
 

@@ -85,6 +85,11 @@ def test_what_is_no_text_is_named_with_its_reason(tmp_path: Path, content: bytes
     assert why in reason(tmp_path / "x")
 
 
+def test_a_folder_without_files_is_named(tmp_path: Path) -> None:
+    (tmp_path / "below" / ".hidden").mkdir(parents=True)
+    assert read(tmp_path) == [Unread(str(tmp_path), "a folder without files")]
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "No such file" in reason(tmp_path / "nosuch")
 

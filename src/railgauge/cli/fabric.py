@@ -222,6 +222,7 @@ def routes(folder: Path | None, device: str, write: Path | None, as_json: bool) 
             "no forwarding tables were read, expected an output of dump_fts or opensm.fdbs",
             next_step="dump_fts > FOLDER/dump_fts.txt",
         )
+    of_subnet.require_names(read.subnet)
     found = of_subnet.routes(read.subnet, read.tables)
     rows = "".join(f"{','.join(route)}\n" for route in found)
     text = f"leaf,destination,spine\n{rows}"
@@ -245,6 +246,7 @@ def leaves(folder: Path | None, device: str, as_json: bool) -> None:
     from railgauge.fabric import routes as of_subnet
 
     subnet = _read(folder, device, routes=False).subnet
+    of_subnet.require_names(subnet)
     of_leaf = {leaf: hostlist.fold(hosts) for leaf, hosts in of_subnet.leaves(subnet).items()}
     ports = of_subnet.ports(subnet)
     if as_json:
@@ -277,6 +279,7 @@ def slurm_topology(
     from railgauge.fabric.folder import FabricError
 
     subnet = _read(folder, device, routes=False).subnet
+    of_subnet.require_names(subnet)
     switches = of_subnet.slurm_switches(subnet)
     wrong = []
     if present is not None:
@@ -284,7 +287,8 @@ def slurm_topology(
             text = textfile.read(present)
         except (OSError, UnicodeDecodeError) as error:
             raise FabricError(
-                f"{present}: {error}, expected a topology.conf", next_step="man topology.conf"
+                f"{present}: {getattr(error, 'strerror', None) or error}, expected a topology.conf",
+                next_step="--check /etc/slurm/topology.conf",
             ) from None
         wrong = list(of_subnet.differences(subnet, of_subnet.leaves_of_conf(text)))
     if as_json:
@@ -303,7 +307,7 @@ def slurm_topology(
                 f"{node}: its cables lead to {cabled or 'no leaf'}, {present} has it on "
                 f"{slurm or 'none'}"
             )
-        click.echo(f"{len(wrong) or 'no'} nodes differ")
+        click.echo("1 node differs" if len(wrong) == 1 else f"{len(wrong) or 'no'} nodes differ")
         if wrong:
             click.echo("  next: railgauge fabric slurm-topology > topology.conf")
     else:

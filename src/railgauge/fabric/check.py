@@ -334,9 +334,11 @@ def _states(subnet: Subnet) -> Iterator[FabricFinding]:
         return
     for port, state in idle.items():
         cable = subnet.cable_at.get(port)
-        if cable is None or subnet.level.get(port.guid, 0) < subnet.level.get(
-            cable.other(port).guid, 0
-        ):
+        if cable is None:
+            continue
+        far = cable.other(port)
+        # One finding a cable, at its upper end unless that one is Active.
+        if far in idle and subnet.level.get(port.guid, 0) < subnet.level.get(far.guid, 0):
             continue
         end = subnet.end(port)
         yield FabricFinding(
@@ -351,8 +353,12 @@ def _states(subnet: Subnet) -> Iterator[FabricFinding]:
 
 
 def _fewer_hcas(subnet: Subnet, gone: set[str]) -> Iterator[FabricFinding]:
-    """Hosts with fewer HCAs than more than half of all hosts have."""
-    counts = Counter(device.host for device in subnet.hcas())
+    """Hosts with fewer HCAs than more than half of all hosts have. An HCA without a description is
+    of an unknown host.
+    """
+    counts = Counter(device.host for device in subnet.hcas() if device.host)
+    unnamed = sum(not device.host for device in subnet.hcas())
+    maybe = f"; {unnamed} more without a description may be its own" if unnamed else ""
     if not counts:
         return
     usual, hosts = Counter(counts.values()).most_common(1)[0]
@@ -363,7 +369,8 @@ def _fewer_hcas(subnet: Subnet, gone: set[str]) -> Iterator[FabricFinding]:
             yield FabricFinding(
                 "host-hcas",
                 *(host, 0, ""),
-                f"{count} HCAs in the subnet; {hosts} of {len(counts)} hosts have {usual}",
+                f"{count} HCA{'' if count == 1 else 's'} in the subnet; {hosts} of {len(counts)} "
+                f"hosts have {usual}{maybe}",
                 f"on {host}: ibstat; lspci | grep -i mellanox",
             )
 

@@ -50,7 +50,8 @@ def compare(before: Fabric, after: Fabric) -> tuple[list[FabricFinding], list[st
             FabricFinding(
                 "lids-changed",
                 *("the subnet", 0, ""),
-                f"{lids} devices have another LID than before, so that routes differ",
+                f"{lids} {'device has' if lids == 1 else 'devices have'} another LID than before: "
+                "routes differ",
                 "save the forwarding tables again before locating: railgauge fabric routes",
                 "note",
             )

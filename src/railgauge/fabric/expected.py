@@ -96,9 +96,10 @@ def of_fabric(fabric: Fabric) -> Expected:
     names = Counter(device.name for device in subnet.devices.values())
     twice = [name for name, count in names.items() if count > 1]
     if twice:
+        more = f" (and {len(twice) - 1} more are shared)" if len(twice) > 1 else ""
         raise FabricError(
-            f"{len(twice)} descriptions are those of several devices, such as {twice[0]!r}; an "
-            "expected cable needs a name at each end",
+            f"several devices have the description {twice[0]!r}{more}; an expected cable needs a "
+            "name at each end",
             next_step="railgauge fabric check; a node-name-map in the folder names switches",
         )
     devices = {
@@ -126,8 +127,9 @@ def load(path: Path) -> Expected:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise FabricError(
-            f"{path}: {where + ': ' if where else ''}{first['msg']}",
-            next_step=f"railgauge fabric expect --write {path} writes it again",
+            f"{path}: {where + ': ' if where else ''}{first['msg']}, expected a whole file of "
+            "`railgauge fabric expect`",
+            next_step="railgauge fabric expect --write FILE, while the fabric is well",
         ) from None
 
 

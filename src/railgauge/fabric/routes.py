@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -11,6 +12,22 @@ from railgauge.common.names import natural
 from railgauge.fabric.folder import FabricError
 from railgauge.fabric.reading.tables import Tables
 from railgauge.fabric.subnet import Device, PortId, Subnet
+
+
+def require_names(subnet: Subnet) -> None:
+    """FabricError where an HCA has no description, or several have the same one: which host has
+    which one is not known, and some of their hosts would be missing.
+    """
+    counts = Counter(device.name for device in subnet.hcas())
+    name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if count > 1 or "" in counts:
+        name, count = ("", counts[""]) if "" in counts else (name, count)
+        raise FabricError(
+            f"{count} HCA{'s have' if count > 1 else ' has'} the description {name!r}, expected "
+            "one each, such as 'n1 mlx5_0': their hosts are not known",
+            next_step="on the hosts: restart rdma-ndd, then save again; or name their GUIDs in a "
+            "node-name-map in the folder",
+        )
 
 
 class Route(NamedTuple):

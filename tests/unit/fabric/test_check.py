@@ -225,6 +225,26 @@ def test_a_host_with_fewer_hcas_is_found_without_an_expected_cabling() -> None:
     assert [(f.kind, f.device) for f in found] == [("host-hcas", "n2")]
 
 
+def test_an_hca_without_a_description_is_no_host() -> None:
+    whole = fabric(leaf_spine(["n1", "n2", "n3"], 1, 1))
+    named = next(d for d in whole.subnet.hcas() if d.name == "n2 mlx5_1")
+    devices = {**whole.subnet.devices, named.guid: dataclasses.replace(named, name="")}
+    (found,) = check(with_devices(whole, devices), None)
+    assert (found.kind, found.device) == ("host-hcas", "n2")
+    assert "1 more without a description" in found.message
+
+
+def test_a_port_that_is_not_active_is_found_at_either_end() -> None:
+    whole = fabric(leaf_spine(["n1", "n2"], 1, 1))
+    cable = whole.subnet.cables[0]
+    for end in (cable.a, cable.b):
+        states = {**whole.subnet.states, end: PortState("Initialize", "LinkUp", cable.rate)}
+        subnet = dataclasses.replace(whole.subnet, states=states)
+        (found,) = check(dataclasses.replace(whole, subnet=subnet), None)
+        place = (whole.subnet.devices[end.guid].name, end.port)
+        assert (found.kind, found.device, found.port) == ("port-not-active", *place)
+
+
 def test_a_subnet_without_a_manager_is_one_finding() -> None:
     whole = fabric(leaf_spine(["n1", "n2"], 1, 1))
     states = {p: PortState("Initialize", "LinkUp", s.rate) for p, s in whole.subnet.states.items()}

@@ -188,6 +188,14 @@ def test_iblinkinfo_has_what_both_ends_could() -> None:
     assert states[End("spine1", 6)] == PortState("Down", "Polling", None)
 
 
+def test_an_hca_without_a_description_is_read() -> None:
+    whole = text("healthy/iblinkinfo.txt")
+    unnamed = whole.replace("CA: n3 mlx5_0:", "CA: :").replace('"n3 mlx5_0"', '""')
+    names = {one.guid: one.name for one in linkinfo.read(unnamed)}
+    assert names[0x0201000000000051] == ""
+    assert len(linkinfo.read(unnamed)) == len(linkinfo.read(whole))
+
+
 def test_errors_have_their_ports_and_values() -> None:
     counted = counters.queryerrors(text("slow/ibqueryerrors.txt"))
     assert counted.of_port == {

@@ -104,6 +104,20 @@ def test_leaves_of_the_rails_of_the_same_hosts_are_one() -> None:
     assert routes.leaves(fabric_of(both)) == {"leaf1": ["n1", "n2"]}
 
 
+def test_hosts_without_a_description_of_their_own_are_an_error() -> None:
+    devices = {
+        guid: dataclasses.replace(device, name="MT4123") if device.kind == "hca" else device
+        for guid, device in SMALL.subnet.devices.items()
+    }
+    routes.require_names(SMALL.subnet)
+    with pytest.raises(FabricError, match="8 HCAs have the description 'MT4123'"):
+        routes.require_names(dataclasses.replace(SMALL.subnet, devices=devices))
+    first = SMALL.subnet.hcas()[0]
+    one = {**SMALL.subnet.devices, first.guid: dataclasses.replace(first, name="")}
+    with pytest.raises(FabricError, match="1 HCA has the description ''"):
+        routes.require_names(dataclasses.replace(SMALL.subnet, devices=one))
+
+
 def fabric_of(lab: subnet_topology.Subnet) -> Subnet:
     guid = {d.name: d.guid for d in lab.devices}
     cables = [

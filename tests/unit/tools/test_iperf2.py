@@ -204,6 +204,16 @@ def test_congestion_control_is_the_senders() -> None:
     assert iperf2.parse(recorded("p4-server")).congestion is None
 
 
+@pytest.mark.parametrize("name", ["csv-p2-client", "csv-enhanced-p2-client"])
+def test_a_row_of_csv_that_is_cut_is_no_end_of_a_run(name: str) -> None:
+    whole = recorded(name)
+    last = whole.rindex("\n", 0, -1) + 1
+    for columns in range(2, 6):
+        cut = whole[:last] + ",".join(whole[last:].split(",")[:columns])
+        assert "columns" in iperf2.read(cut).reason
+        assert not iperf2.read(cut).ok
+
+
 def test_csv_with_a_header_is_read_by_its_names() -> None:
     output = iperf2.parse(recorded("csv-enhanced-server"))
     assert (output.role, output.total.transferred_bytes) == ("server", 5935333504)

@@ -267,6 +267,16 @@ def test_a_text_that_contradicts_itself_is_no_result(
     assert says in reading.reason
 
 
+@pytest.mark.parametrize("digits", ["9" * 400, "9" * 5000])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_of_hundreds_of_digits_raises_nothing_else(name: str, digits: str) -> None:
+    module, text = FILES[name]
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        long = re.sub(r"[0-9]+", digits, line)
+        never_raises(module, "\n".join([*lines[:number], long, *lines[number + 1 :]]))
+
+
 @pytest.mark.parametrize(
     ("name", "error"),
     [

@@ -50,7 +50,8 @@ def read(text: str) -> list[Listed]:
     if lines[-1]:
         raise ParseError(len(lines), "no end of line", "a whole line")
     listed: list[Listed] = []
-    name, guid = "", ""
+    name: str | None = None
+    guid = ""
     for number, line in enumerate((line.rstrip() for line in lines), start=1):
         if not line:
             continue
@@ -60,7 +61,7 @@ def read(text: str) -> list[Listed]:
             name, guid = found["name"], found["guid"]
         elif found := _LINE.fullmatch(line):
             listed.append(_listed(number, found["guid"], found["name"].strip(), found))
-        elif name and (found := _TEXT.fullmatch(line)):
+        elif name is not None and (found := _TEXT.fullmatch(line)):
             listed.append(_listed(number, found["guid"] or guid, name, found))
         else:
             raise ParseError(number, line[:80], "a port, as iblinkinfo prints it")

@@ -17,6 +17,8 @@ Output = TypeVar("Output")
 Options = TypeVar("Options")
 
 _DIED = re.compile(DIED, re.IGNORECASE)
+#: More digits than any tool prints; int() and float() raise at some of these.
+_TOO_LONG = re.compile(r"[0-9][0-9,]{39}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Conclusion:
 def plain_lines(text: str, failure: re.Pattern[str]) -> list[tuple[int, str]]:
     """The lines of standard output with their numbers, without colours and the tags of launchers.
 
-    ParseError at a line that matches `failure` or says that a program died, and where the text's
-    last line has no end: a number there may be cut.
+    ParseError at a line that matches `failure` or says that a program died, at a number of 40
+    digits or more, and where the text's last line has no end: a number there may be cut.
     """
     lines = []
     for number, line in numbered(text):
@@ -43,6 +45,8 @@ def plain_lines(text: str, failure: re.Pattern[str]) -> list[tuple[int, str]]:
         died = failure.search(words) or _DIED.search(words)
         if died and not words.startswith("#") and not NOTICE.match(line):
             raise ParseError(number, quote(line), "no error message")
+        if _TOO_LONG.search(words):
+            raise ParseError(number, quote(line), "numbers of less than 40 digits")
         if not line.startswith(STDERR):
             lines.append((number, words))
     if text and not text.endswith("\n"):

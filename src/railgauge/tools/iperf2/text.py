@@ -292,9 +292,11 @@ class _Reader:
             if "writecnt" in fields or "readcnt" in fields:
                 self.role = "client" if "writecnt" in fields else "server"
             return True
-        if len(fields) < 6 or not _CSV_TIME.fullmatch(fields[0]):
+        if len(fields) < 2 or not _CSV_TIME.fullmatch(fields[0]):
             return False
         names = self.csv_header
+        if len(fields) < 6 and names is None and not self.csv:
+            return False
         if names is None:
             if len(fields) < 9:
                 raise ParseError(number, quote(line), "9 columns or more")
