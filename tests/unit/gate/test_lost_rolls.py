@@ -293,7 +293,7 @@ def running(damaged: Path, request: pytest.FixtureRequest) -> Iterator[None]:
         program, environment = ["cat"], {**environment, MARK: str(end)}
     with subprocess.Popen(program, stdin=subprocess.PIPE, env=environment) as process:
         assert process.stdin is not None
-        # Popen returns as the kernel begins the program, and the command line is there a little later.
+        # Popen returns as the kernel begins the program, a little before its command line is there.
         while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
             pass
         yield

@@ -22,7 +22,8 @@ _DATE_OR_ADDRESS = re.compile(
 
 _PROGRAM = re.compile(r"Collective test (?:starting|concluded):\s*(\S+)\s*")
 _VERSION = re.compile(
-    r"nccl-tests version ([0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4})\b.*?(?:nccl-library=([0-9]{4,6})\b.*)?"
+    r"nccl-tests version ([0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4})\b"
+    r".*?(?:nccl-library=([0-9]{4,6})\b.*)?"
 )
 _NCCL_VERSION = re.compile(r"NCCL version ([0-9]+(?:\.[0-9]+)+)")
 _PARAMETERS = re.compile(

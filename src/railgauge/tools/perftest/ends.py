@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from railgauge.tools.common.ends import Ends, of_two
+from railgauge.tools.common.ends import Ends, Role, of_two
 
 _PORT = re.compile(
     r"\b(local|remote) address:\s+LID (\S+) QPN [^\n]*\n(?:[^\n]*\bGID:\s*([0-9A-Fa-f:]+))?"
@@ -14,7 +14,7 @@ _MAPPED = re.compile(r"(?:00:){10}(?:255:255|[fF]{2}:[fF]{2}):(\w+):(\w+):(\w+):
 
 def ends(text: str) -> Ends:
     """The ports by which the two sides know each other: IPv4 addresses, LIDs or GIDs."""
-    role = "server" if "Waiting for client to connect" in text else "client"
+    role: Role = "server" if "Waiting for client to connect" in text else "client"
     ports = {side: _name(lid, gid) for side, lid, gid in reversed(_PORT.findall(text))}
     return of_two(ports.get("local", ""), ports.get("remote", ""), role)
 
