@@ -292,7 +292,7 @@ def test_a_folder_of_outputs_in_utf16_is_refused_by_their_encoding(tmp_path: Pat
 
 def test_a_folder_without_outputs_is_refused(tmp_path: Path) -> None:
     done = locate(tmp_path)
-    assert done.returncode == 2 and "0 files" in done.stderr
+    assert done.returncode == 2 and "none with a result" in done.stderr
 
 
 def test_help_is_exit_code_0() -> None:

@@ -132,7 +132,7 @@ def test_a_run_of_another_kind_is_missing_and_accuses_no_node(
     located = json.loads(answer.output)
     assert (answer.exit_code, located["suspects"]) == (EXIT_ACCEPT, [])
     [missing] = located["missing"]
-    assert missing["place"] == lacking and why in missing["why"]
+    assert missing["place"] == f"{MISREAD / folder / lacking}:1" and why in missing["why"]
 
 
 def test_every_input_is_in_a_test() -> None:
