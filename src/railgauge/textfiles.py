@@ -63,8 +63,12 @@ class Large(NamedTuple):
         yield decoder.decode(b"", final=True)
 
     def whole(self) -> Text | Unread:
-        with self.path.open("rb") as stream:
-            return _text(self.name, stream.read(LARGEST_FILE + 1))
+        """All of it at once, or why it cannot be read."""
+        try:
+            with self.path.open("rb") as stream:
+                return _text(self.name, stream.read(LARGEST_FILE + 1))
+        except OSError as error:
+            return Unread(self.name, error.strerror or str(error))
 
 
 class _Readable(Protocol):

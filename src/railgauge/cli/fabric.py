@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from railgauge.cli.output import json_option, print_json
+from railgauge.common.names import counted
 
 if TYPE_CHECKING:
     from railgauge.fabric.findings import FabricFinding
@@ -188,10 +189,7 @@ def _conclude(
         for words in lacking:
             click.echo(f"not checked: {words}")
         devices, cables = len(read.subnet.devices), len(read.subnet.cables)
-        click.echo(
-            f"{faults or 'no'} fault{'' if faults == 1 else 's'} in {devices} devices, "
-            f"{cables} cables"
-        )
+        click.echo(f"{counted(faults, 'fault', 'no')} in {devices} devices, {cables} cables")
     sys.exit(EXIT_FAULTS if faults else 0)
 
 

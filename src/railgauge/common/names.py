@@ -1,4 +1,4 @@
-"""The order of names; also on nodes: standard library, Python 3.9."""
+"""The order of names, and nouns with their number; also on nodes: standard library, Python 3.9."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def natural(name: str) -> tuple[Any, ...]:
     parts = re.split("([0-9]+)", name)
     # Text and numbers alternate, so that equal places compare.
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts))
+
+
+def counted(count: int, noun: str, zero: str = "0") -> str:
+    """`1 run`, `2 runs`, and `0 runs` with another word for 0 where one is given."""
+    return f"{count or zero} {noun}{'' if count == 1 else 's'}"

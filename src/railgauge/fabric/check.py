@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from railgauge.common.names import natural
+from railgauge.common.names import counted, natural
 from railgauge.fabric import balance
 from railgauge.fabric.counters import saturated
 from railgauge.fabric.expected import Expected
@@ -369,7 +369,7 @@ def _fewer_hcas(subnet: Subnet, gone: set[str]) -> Iterator[FabricFinding]:
             yield FabricFinding(
                 "host-hcas",
                 *(host, 0, ""),
-                f"{count} HCA{'' if count == 1 else 's'} in the subnet; {hosts} of {len(counts)} "
+                f"{counted(count, 'HCA')} in the subnet; {hosts} of {len(counts)} "
                 f"hosts have {usual}{maybe}",
                 f"on {host}: ibstat; lspci | grep -i mellanox",
             )

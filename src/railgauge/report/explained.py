@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from railgauge.common.names import counted
 from railgauge.model import signatures
 from railgauge.model.nic import Nic
 from railgauge.model.signatures import Hint
@@ -40,10 +41,11 @@ class Explained:
             yield from signatures.details(signature)
             yield ""
         for place, what, count in self.without:
-            yield f"{clean(place)}  {what}: no known symptom in {_counted(count, 'measurement')}"
+            numbers = counted(count, "measurement", "no")
+            yield f"{clean(place)}  {what}: no known symptom in {numbers}"
         for name, reason in self.unread:
             yield f"not read: {clean(name)}: {clean(reason)}"
-        found = _counted(len(by_name), "known symptom")
+        found = counted(len(by_name), "known symptom", "no")
         yield f"{found}; a symptom is a hint, and changes no verdict" if by_name else found
 
     def as_dict(self) -> dict[str, Any]:
@@ -133,7 +135,3 @@ def _evidence(hint: Hint) -> str:
         text = hint.line.text
         parts.append(f"{text[:157]}..." if len(text) > 160 else text)
     return "  ".join(clean(part) for part in parts)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"

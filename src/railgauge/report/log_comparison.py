@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from railgauge.common.names import counted
 from railgauge.model.sizes import format_size
 from railgauge.report.visible import clean
 from railgauge.verdict.comparison.link_changes import Word
@@ -27,7 +28,7 @@ def lines(compared: Comparison) -> Iterator[str]:
         yield _pair(pair, compared.margin)
     yield from _notes(compared.pairs)
     for one in compared.different:
-        places = f" ({_counted(one.pairs, 'place')})" if len(compared.pairs) > 1 else ""
+        places = f" ({counted(one.pairs, 'place')})" if len(compared.pairs) > 1 else ""
         yield f"different: {one.what}: {clean(one.before)} before, {clean(one.after)} after{places}"
     for missing in compared.missing:
         yield (
@@ -72,7 +73,7 @@ def _pair(pair: Pair, margin: float) -> str:
 def _word(pair: Pair, row: Row, margin: float) -> str:
     """Whether the change is beyond the noise, by how many runs, and how many more would tell."""
     before, after = row.runs
-    runs = _counted(before, "run") + " a side" if before == after else f"{before} and {after} runs"
+    runs = counted(before, "run") + " a side" if before == after else f"{before} and {after} runs"
     if row.why:
         return f"not judged, {runs}"
     if row.word in ("worse", "better"):
@@ -109,7 +110,7 @@ def _of_other_sizes(pair: Pair, others: Sequence[Row]) -> str:
     of_all = f"({min(changes):+.1%} to {max(changes):+.1%})"
     if len(counts) == 1 and len(judged) > 1:
         told = f"all {_SHOWN[judged[0].word]}"
-    text = f"{_counted(len(judged), 'other size')}: {told} {of_all}"
+    text = f"{counted(len(judged), 'other size')}: {told} {of_all}"
     worse = sorted((row for row in judged if row.word == "worse"), key=lambda row: row.total)
     if worse and pair.main.word != "worse":
         worst = worse[-1 if pair.less_is_better else 0]
@@ -141,14 +142,14 @@ def _paired_by(pairs: Sequence[Pair]) -> str:
     counts = Counter(pair.match.by for pair in pairs)
     if len(counts) == 1:
         return next(iter(counts))
-    return ", ".join(f"{by} ({_counted(count, 'place')})" for by, count in counts.items())
+    return ", ".join(f"{by} ({counted(count, 'place')})" for by, count in counts.items())
 
 
 def _answer(compared: Comparison) -> str:
     counts = Counter(pair.word for pair in compared.pairs)
     told = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
     text = (
-        f"{told} of {_counted(len(compared.pairs), 'place')} under a condition, against a change "
+        f"{told} of {counted(len(compared.pairs), 'place')} under a condition, against a change "
         f"of {compared.margin:.1%}"
     )
     lacking = len(compared.missing)
@@ -156,11 +157,7 @@ def _answer(compared: Comparison) -> str:
     parts = [
         text,
         f"{lacking} on one side only" if lacking else "",
-        f"{_counted(refused, 'run')} without a valid result" if refused else "",
+        f"{counted(refused, 'run')} without a valid result" if refused else "",
         "SIMULATED: nothing follows for any node" if compared.simulated else "",
     ]
     return "; ".join(filter(None, parts))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from railgauge.common.names import counted
 from railgauge.model import published
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -95,7 +96,7 @@ class Readings:
         whole = sum(run.reading.completeness is Completeness.PROVED for run in good)
         open_ended = len(good) - whole
         parts = [
-            f"{_counted(len(self.runs), 'run')} in {_counted(self.files, 'file')}",
+            f"{counted(len(self.runs), 'run')} in {counted(self.files, 'file')}",
             f"{len(good)} good" if good else "",
             f"{open_ended} of them not proved to have finished" if open_ended else "",
             f"{len(self.wrong)} no valid result" if self.wrong else "",
@@ -153,14 +154,9 @@ def read_paths(
             continue
         if with_text is not None:
             with_text(source)
-        sections = recognize.recognize(source.text)
-        if not sections:
-            why = "nothing in it" if not source.text.strip() else _UNKNOWN
-            readings.unread.append(Unread(source.name, why))
-        for section in sections:
-            if section.unread:
-                place = f"{source.name}:{section.line}"
-                readings.unread.append(Unread(place, section.unread))
+        for section in recognize.outputs(source):
+            if isinstance(section, Unread):
+                readings.unread.append(section)
             else:
                 run = Run(source.name, section.line, section.tag, section.tool, section.read())
                 readings.runs.append(run)
@@ -174,9 +170,6 @@ def _read_large(source: Large, in_pieces: bool) -> Run | Text | Unread:
         return Run(source.name, 1, "", *known) if known else source.whole()
     except OSError as error:
         return Unread(source.name, error.strerror or str(error))
-
-
-_UNKNOWN = "no output of a tool that is known: railgauge read --help lists them"
 
 
 def _published(measurement: Measurement, near: Sequence[published.Near]) -> str:
@@ -194,7 +187,3 @@ def _published(measurement: Measurement, near: Sequence[published.Near]) -> str:
     if nearest.differs:
         text += f"; differs: {', '.join(nearest.differs)}"
     return f"published: {clean(text)}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

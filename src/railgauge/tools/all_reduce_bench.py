@@ -19,7 +19,7 @@ from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, integer
 from railgauge.tools.common.lines import quote
 from railgauge.tools.common.marks import Mark, Marks
-from railgauge.tools.common.one_output import Conclusion, calls_of, judge, plain_lines
+from railgauge.tools.common.one_output import Conclusion, by_hand, judge, plain_lines
 from railgauge.tools.common.options import require_integers
 
 TOOL = "all_reduce_bench"
@@ -194,17 +194,13 @@ _CUT = "a payload that is no power of two is shown cut: 1.5 GiB as 1GiB"
 # ---- by hand -------------------------------------------------------------------------------
 
 
-def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
-    return read(texts[0], calls=calls_of(TOOL, codes), options=options)
-
-
 BY_HAND = ByHand(
     ("what rank 0 printed",),
     "A run that a person stopped prints its table too, so its completeness is `unknown`. It is "
     "`proved` by the exit code and what was expected.",
     {"ranks": integer, "most_bytes": parse_size},
     Options,
-    _read_by_hand,
+    by_hand(TOOL, read),
     example=("ranks=16", "most_bytes=16GiB"),
     needed=("ranks", "most_bytes"),
     marks=Marks(

@@ -22,7 +22,7 @@ from railgauge.tools.common.by_hand import ByHand, integer
 from railgauge.tools.common.lines import quote
 from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.common.numbers import Shown
-from railgauge.tools.common.one_output import Conclusion, calls_of, judge, plain_lines
+from railgauge.tools.common.one_output import Conclusion, by_hand, judge, plain_lines
 from railgauge.tools.common.options import require_integers
 
 TOOL = "fabtests"
@@ -231,10 +231,6 @@ def _measurements(output: Output, row: Row) -> list[Measurement]:
 # ---- by hand -------------------------------------------------------------------------------
 
 
-def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
-    return read(texts[0], calls=calls_of(TOOL, codes), options=options)
-
-
 def _joins(section: str, line: str) -> bool:
     """With -m every row has the mark: a run goes to the next command below its rows."""
     _, row, below = section.rpartition("- { xfer_size: ")
@@ -257,7 +253,7 @@ BY_HAND = ByHand(
     "the exit code and what was expected.",
     {"size_bytes": parse_size, "iterations": integer},
     Options,
-    _read_by_hand,
+    by_hand(TOOL, read),
     example=("size_bytes=64KiB",),
     needed=("size_bytes",),
     marks=_MARKS,

@@ -17,7 +17,7 @@ from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, integer
 from railgauge.tools.common.lines import quote
 from railgauge.tools.common.marks import Mark, Marks
-from railgauge.tools.common.one_output import Conclusion, calls_of, differences, judge, plain_lines
+from railgauge.tools.common.one_output import Conclusion, by_hand, differences, judge, plain_lines
 from railgauge.tools.common.options import require_integers
 
 TOOL = "hp2p"
@@ -182,10 +182,6 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
 # ---- by hand -------------------------------------------------------------------------------
 
 
-def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
-    return read(texts[0], calls=calls_of(TOOL, codes), options=options)
-
-
 def _joins(section: str, line: str) -> bool:
     """A run prints its summary now and then, and at the end."""
     return "SUMMARY" in line and "Writing final result" not in section
@@ -197,7 +193,7 @@ BY_HAND = ByHand(
     "All of it is `proved` by the exit code and what was expected.",
     {"iterations": integer, "size_bytes": parse_size},
     Options,
-    _read_by_hand,
+    by_hand(TOOL, read),
     example=("iterations=5000",),
     needed=("iterations",),
     marks=Marks(

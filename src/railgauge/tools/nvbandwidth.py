@@ -20,7 +20,7 @@ from railgauge.tools.common.documents import Number, Part, document, validated
 from railgauge.tools.common.lines import STDERR, quote
 from railgauge.tools.common.marks import Mark, Marks
 from railgauge.tools.common.numbers import Shown
-from railgauge.tools.common.one_output import Conclusion, calls_of, judge, plain_lines
+from railgauge.tools.common.one_output import Conclusion, by_hand, judge, plain_lines
 
 TOOL = "nvbandwidth"
 
@@ -349,10 +349,6 @@ def _measurements(matrix: Matrix) -> Iterator[Measurement]:
 # ---- by hand -------------------------------------------------------------------------------
 
 
-def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
-    return read(texts[0], calls=calls_of(TOOL, codes), options=options)
-
-
 def _joins(section: str, line: str) -> bool:
     """The tests of a run stand below its version, or below each other where that was cut."""
     ended = "NOTE: The reported results" in section or '"nvbandwidth"' in section
@@ -375,7 +371,7 @@ BY_HAND = ByHand(
     "0.5 print none. All of it is `proved` by the exit code and the tests that were expected.",
     {"tests": tests},
     Options,
-    _read_by_hand,
+    by_hand(TOOL, read),
     example=("tests=host_to_device_memcpy_ce",),
     marks=_MARKS,
 )

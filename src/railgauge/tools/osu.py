@@ -8,7 +8,6 @@ differ in the order of two header lines and in the columns, which are read by th
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier, integer
 from railgauge.tools.common.lines import DIED, NOTICE, STDERR, numbered, plain, quote, searched
 from railgauge.tools.common.marks import Mark, Marks
+from railgauge.tools.common.one_output import by_hand
 from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "osu"
@@ -425,11 +425,6 @@ def _measurements(output: Output, row: Row) -> list[Measurement]:
 # ---- by hand -------------------------------------------------------------------------------
 
 
-def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
-    calls = [Call(TOOL, "all", 0, "here", code, math.inf) for code in codes]
-    return read(texts[0], calls=calls, options=options)
-
-
 _WORDS = "|".join(re.escape(title) for title in _TITLES if not title.startswith(("put ", "get ")))
 _MARKS = Marks(
     (
@@ -449,7 +444,7 @@ BY_HAND = ByHand(
     "and iterations.",
     {"benchmark": identifier, "size_bytes": parse_size, "iterations": integer},
     Options,
-    _read_by_hand,
+    by_hand(TOOL, read),
     example=("size_bytes=64KiB", "iterations=100"),
     needed=("size_bytes", "iterations"),
     stated=lambda text: {"benchmark": parse(text).benchmark},

@@ -17,7 +17,7 @@ from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, identifier
 from railgauge.tools.common.lines import quote
 from railgauge.tools.common.marks import Mark, Marks
-from railgauge.tools.common.one_output import Conclusion, calls_of, judge, plain_lines
+from railgauge.tools.common.one_output import Conclusion, by_hand, judge, plain_lines
 
 TOOL = "qperf"
 
@@ -189,10 +189,6 @@ def _measurements(test: Test) -> list[Measurement]:
 # ---- by hand -------------------------------------------------------------------------------
 
 
-def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
-    return read(texts[0], calls=calls_of(TOOL, codes), options=options)
-
-
 def _joins(section: str, line: str) -> bool:
     """One run prints several tests, one below the other: nothing tells them from several runs."""
     return True
@@ -204,7 +200,7 @@ BY_HAND = ByHand(
     "the exit code and the tests that were expected.",
     {"tests": tests},
     Options,
-    _read_by_hand,
+    by_hand(TOOL, read),
     example=("tests=tcp_bw,tcp_lat",),
     marks=Marks(
         tuple(Mark(f"_{kind}:", rf"{_NAME.pattern}\s*(?:$|\n)") for kind in _RESULT),

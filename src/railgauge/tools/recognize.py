@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from railgauge.textfiles import Text, Unread
 from railgauge.tools import Reading, table
 from railgauge.tools.common.by_hand import ByHand
 from railgauge.tools.common.changes import Change
@@ -126,6 +127,22 @@ def recognize(text: str) -> list[Section]:
     simulated = "SIMULATED" in text and _SIMULATED.search(text) is not None
     last = len(lines) - 1
     return list(_joined([part.section(simulated, last) for part in splitter.parts]))
+
+
+#: Of a text without an output of a tool.
+_UNKNOWN = "no output of a tool that is known: railgauge read --help lists them"
+
+
+def outputs(source: Text) -> Iterator[Section | Unread]:
+    """The outputs of tools in a text that a reader knows, and what was not read with its reason."""
+    sections = recognize(source.text)
+    if not sections:
+        yield Unread(source.name, _UNKNOWN if source.text.strip() else "nothing in it")
+    for section in sections:
+        if section.unread:
+            yield Unread(f"{source.name}:{section.line}", section.unread)
+        else:
+            yield section
 
 
 def read_large(open_pieces: Callable[[], Iterable[str]]) -> tuple[str, Reading] | None:

@@ -19,7 +19,7 @@ from railgauge.tools import ParseError, Reading
 from railgauge.tools.common.by_hand import ByHand, integer
 from railgauge.tools.common.lines import quote
 from railgauge.tools.common.marks import Mark, Marks
-from railgauge.tools.common.one_output import Conclusion, calls_of, differences, judge, plain_lines
+from railgauge.tools.common.one_output import Conclusion, by_hand, differences, judge, plain_lines
 from railgauge.tools.common.options import require_integers
 
 TOOL = "sockperf"
@@ -246,17 +246,13 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
 # ---- by hand -------------------------------------------------------------------------------
 
 
-def _read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Options | None) -> Reading:
-    return read(texts[0], calls=calls_of(TOOL, codes), options=options)
-
-
 BY_HAND = ByHand(
     ("what the client printed",),
     "Its summary stands at the end, but does not say that the program ended well, so its "
     "completeness is `unknown`. It is `proved` by the exit code and what was expected.",
     {"duration_s": integer, "size_bytes": parse_size},
     Options,
-    _read_by_hand,
+    by_hand(TOOL, read),
     example=("duration_s=5",),
     needed=("duration_s",),
     marks=Marks((Mark("== version #", r"sockperf: == version #\S+ =="),)),

@@ -81,6 +81,17 @@ def judge(
     return Reading.accepted(said.reason, missing, said.measurements, said.seen, notes=said.notes)
 
 
+def by_hand(
+    tool: str, read: Callable[..., Reading]
+) -> Callable[[Sequence[str], Sequence[int], Any], Reading]:
+    """The `ByHand.read` of a tool with one output and one exit code a run, by its `read`."""
+
+    def read_by_hand(texts: Sequence[str], codes: Sequence[int], options: Any) -> Reading:
+        return read(texts[0], calls=calls_of(tool, codes), options=options)
+
+    return read_by_hand
+
+
 def calls_of(tool: str, codes: Sequence[int]) -> list[Call]:
     """Calls of known exit codes; how long they took is not known."""
     return [Call(tool, "all", 0, "here", code, math.inf) for code in codes]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from railgauge.common.names import counted
 from railgauge.common.ranges import fold_numbers
 from railgauge.hostlist import fold_ranks
 from railgauge.tools import Reading
@@ -244,7 +245,7 @@ class Job:
         if self._left_out:
             lacking.append(f"the lines of more than {_MOST_PROCESSES} processes")
         if self._torn:
-            lacking.append(f"{_counted(self._torn, 'line')} that others broke into")
+            lacking.append(f"{counted(self._torn, 'line')} that others broke into")
         if not all(process.whole for process in processes):
             lacking.append("'Destroy COMPLETE' of every communicator")
         reason = "every communicator was destroyed, and NCCL warns of nothing"
@@ -320,14 +321,14 @@ def _notes(
     hosts, world = seen.get("hosts", ()), seen.get("ranks")
     parts = [f"NCCL {seen['nccl_version']}" if "nccl_version" in seen else "NCCL"]
     if world and len(there) == world:
-        parts.append(_counted(world, "rank"))
+        parts.append(counted(world, "rank"))
     elif world:
         parts.append(f"{fold_ranks(sorted(there))} of {world}")
     if hosts:
-        parts.append(_counted(len(hosts), "host"))
+        parts.append(counted(len(hosts), "host"))
     if kinds := seen.get("connections"):
         listed = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
-        parts.append(f"connections {listed} on {_counted(seen['channels'], 'channel')}")
+        parts.append(f"connections {listed} on {counted(seen['channels'], 'channel')}")
     if network := seen.get("network"):
         over = f" over {', '.join(seen['hcas'])}" if "hcas" in seen else ""
         parts.append(f"network {', '.join(network)}{over}")
@@ -380,7 +381,3 @@ def _names(processes: Sequence[_Process]) -> str:
         return f"{fold_ranks(ranks)}{where}"
     pids = [int(process.pid) for process in processes if process.pid]
     return f"process {fold_numbers(pids)}{where}" if pids else "a process without a name"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -13,9 +13,6 @@ from railgauge.tools import Reading, recognize
 from railgauge.tools.common.ends import Ends
 from railgauge.verdict.logs import names
 
-#: Of a file without an output of a tool.
-UNKNOWN = "no output of a tool that is known: railgauge read --help lists them"
-
 
 @dataclasses.dataclass(frozen=True)
 class LogRun:
@@ -77,17 +74,15 @@ _SAYS_FAILURE = (", expected no failure", ", expected no error", " wrong value")
 def read(sources: Iterable[Text | Large | Unread]) -> Iterator[LogRun | Unread]:
     """The runs of texts in their order, and what was not read with its reason."""
     for found in sources:
-        source = _whole(found) if isinstance(found, Large) else found
+        # Of a large one too: the hosts of its runs may stand anywhere in it.
+        source = found.whole() if isinstance(found, Large) else found
         if isinstance(source, Unread):
             yield source
             continue
-        sections = recognize.recognize(source.text)
-        if not sections:
-            yield Unread(source.name, UNKNOWN if source.text.strip() else "nothing in it")
-        named = names.hosts_in(source.name) if sections else ()
-        for section in sections:
-            if section.unread:
-                yield Unread(f"{source.name}:{section.line}", section.unread)
+        named = names.hosts_in(source.name)
+        for section in recognize.outputs(source):
+            if isinstance(section, Unread):
+                yield section
                 continue
             yield LogRun(
                 source.name,
@@ -99,14 +94,6 @@ def read(sources: Iterable[Text | Large | Unread]) -> Iterator[LogRun | Unread]:
                 named,
                 hashlib.sha256(section.text.strip().encode()).digest(),
             )
-
-
-def _whole(large: Large) -> Text | Unread:
-    """All of a large text: the hosts of its runs may stand anywhere in it."""
-    try:
-        return large.whole()
-    except OSError as error:
-        return Unread(large.name, error.strerror or str(error))
 
 
 def below(files: Iterable[str]) -> dict[str, str]:
