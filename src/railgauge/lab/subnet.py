@@ -103,8 +103,8 @@ def console(lab: Lab, *commands: str) -> None:
         start = log.stat().st_size
         # The second command marks the end of the first one's answer.
         script = 'printf "%s\\nVerbose\\n" "$1" >"$0"'
-        end = f"{_ANSWER_S}"
-        lab.on_head("timeout", end, "bash", "-c", script, str(folder(lab) / "console"), command)
+        write = ("timeout", str(_ANSWER_S), "bash", "-c", script, str(folder(lab) / "console"))
+        lab.on_head(*write, command)
         deadline = time.monotonic() + _ANSWER_S
         while "simulator verbose level" not in (answer := log.read_text()[start:]):
             if time.monotonic() > deadline:

@@ -33,25 +33,29 @@ def _ports(lab: Lab, fault: Fault) -> tuple[Port, Port]:
     return subnet.link(lab, fault.node or "", fault.interface or "")
 
 
+def _quoted(lab: Lab, fault: Fault) -> list[str]:
+    """The same two ports as ibsim's console takes them."""
+    return [subnet.of(lab.spec).quoted(port) for port in _ports(lab, fault)]
+
+
 def _unplug(lab: Lab, fault: Fault) -> None:
-    near, _ = _ports(lab, fault)
-    subnet.console(lab, f"Unlink {subnet.of(lab.spec).quoted(near)}")
+    near, _ = _quoted(lab, fault)
+    subnet.console(lab, f"Unlink {near}")
 
 
 def _plug(lab: Lab, fault: Fault) -> None:
-    near, far = _ports(lab, fault)
-    ports = subnet.of(lab.spec)
-    subnet.console(lab, f"Link {ports.quoted(near)} {ports.quoted(far)}")
+    near, far = _quoted(lab, fault)
+    subnet.console(lab, f"Link {near} {far}")
 
 
 def _move(lab: Lab, fault: Fault) -> None:
     """Plug an HCA's cable into a free port of another leaf."""
-    near, _ = _ports(lab, fault)
+    near, _ = _quoted(lab, fault)
     ports = subnet.of(lab.spec)
     leaf = subnet.switch(lab, f"leaf{fault.value:g}")
-    free = ports.free_port(leaf.name)
+    free = ports.quoted(ports.free_port(leaf.name))
     _unplug(lab, fault)
-    subnet.console(lab, f"Link {ports.quoted(near)} {ports.quoted(free)}")
+    subnet.console(lab, f"Link {near} {free}")
 
 
 def _move_back(lab: Lab, fault: Fault) -> None:
@@ -97,8 +101,7 @@ def _name(fault: Fault) -> str:
 
 
 def _count_errors(lab: Lab, fault: Fault) -> None:
-    near, _ = _ports(lab, fault)
-    port = subnet.of(lab.spec).quoted(near)
+    port, _ = _quoted(lab, fault)
     lab.start_process(
         _name(fault),
         [
@@ -124,8 +127,8 @@ def _end_errors(lab: Lab, fault: Fault) -> None:
     if process is not None:
         process.kill(signal.SIGKILL)
         process.wait_until_ended()
-    near, _ = _ports(lab, fault)
-    subnet.console(lab, f"PerformanceSet {subnet.of(lab.spec).quoted(near)} {_ERRORS}=0")
+    port, _ = _quoted(lab, fault)
+    subnet.console(lab, f"PerformanceSet {port} {_ERRORS}=0")
 
 
 def _switch_off(lab: Lab, fault: Fault) -> None:

@@ -89,7 +89,7 @@ def print_table(
     Of the columns with the `optional` headers the first ones are left out where that makes the rows
     fit, and a line at the end says so.
     """
-    if _width([len(cells[0]) for cells in _sized(table)], 3) <= console.width:
+    if _width(_column_widths(table), 3) <= console.width:
         console.print(table)
         return
     headers = [str(column.header) for column in table.columns]
@@ -121,14 +121,14 @@ def print_table(
         say(console, f"not shown at {console.width} columns: {names}")
 
 
-def _sized(table: Table) -> list[list[str]]:
-    """Of each column that has cells the longest line, in a list of its own."""
-    longest = []
+def _column_widths(table: Table) -> list[int]:
+    """The length of the longest line of each column, its header among them."""
+    widths = []
     for column in table.columns:
         lines = [str(column.header)]
         lines += [line for cell in column.cells for line in _cell(cell).plain.split("\n")]
-        longest.append([max(lines, key=len)])
-    return longest
+        widths.append(max(map(len, lines)))
+    return widths
 
 
 def _width(widths: Sequence[int], between: int) -> int:
