@@ -132,7 +132,7 @@ def path(subnet: Subnet, tables: Tables, sender: Device, receiver: Device) -> li
 
 def leaves(subnet: Subnet) -> dict[str, list[str]]:
     """Leaf -> its hosts. Leaves with the same hosts, one a rail, are one with the first one's name;
-    of a host whose HCAs are on leaves with different hosts, that of its first HCA counts.
+    if the HCAs of a host are on leaves with different hosts, the leaf of its first HCA counts.
     """
     first: dict[str, tuple[str, int]] = {}
     hosts_of: dict[int, set[str]] = {}

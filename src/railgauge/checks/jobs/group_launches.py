@@ -69,7 +69,7 @@ class LaunchCheck(SweepCheck):
 
     def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
         """The orders for the ranks of these groups (railgauge.node.runners.mpi_ranks), with `logs`:
-        the ends of the names of the files that they leave beside their outputs.
+        the endings of the files that ranks leave next to their outputs.
         """
         raise NotImplementedError
 

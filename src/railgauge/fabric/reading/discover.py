@@ -119,7 +119,7 @@ def _rate(number: int, width: str, speed: str) -> Rate:
 
 
 def paired(claims: list[Claim]) -> tuple[tuple[Cable, ...], tuple[Clash, ...]]:
-    """The cables of which both ends were listed, and the ports that two ports claim; ParseError
+    """The cables with both ends listed, and the ports that two ports claim; ParseError
     where an end was not listed.
     """
     at: dict[PortId, Claim] = {}

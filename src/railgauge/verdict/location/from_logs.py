@@ -34,8 +34,8 @@ class _Run:
 
 @dataclasses.dataclass(frozen=True)
 class LogEvidence:
-    """The evidence of logs. `lacking` are files of which not even the hosts are known, that end as
-    those with a result do: who is in them is not judged.
+    """The evidence of logs. `lacking` are files with unknown hosts and the ending of those with a
+    result: the nodes in them are not judged.
     """
 
     evidence: Evidence
