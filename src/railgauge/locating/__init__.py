@@ -4,8 +4,8 @@
     evidence.add(results)               # of a round, or all
     located = locate(evidence)          # suspects, and what is missing
 
-The order to read it in is that of the model in docs/locate.md: evidence, parts, chance, weigh,
-explain, then nodes, fabric and pairs, judge, and plan.
+The order to read it in is that of the model in docs/locate-model.md: evidence, parts, chance,
+weigh, explain, then nodes, fabric and pairs, judge, and plan.
 
 Pure: nothing here reads files, clocks or random numbers. It runs on the nodes too, between the
 rounds of a sweep: standard library, Python 3.9.

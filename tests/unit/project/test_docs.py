@@ -109,6 +109,13 @@ def test_every_document_is_on_the_first_page_of_the_documents() -> None:
     assert missing == []
 
 
+def test_a_page_that_is_written_by_hand_has_at_most_200_lines() -> None:
+    generated = {path.name for path in schema.documents()}
+    by_hand = [d for d in DOCUMENTS[2:] if d.name not in {*generated, "figures.md"}]
+    lengths = {d.name: len(d.read_text(encoding="utf-8").splitlines()) for d in by_hand}
+    assert {name: length for name, length in lengths.items() if length > 200} == {}
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx needs Python 3.11")
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     options = ["--quiet", "--fail-on-warning", "--keep-going"]
