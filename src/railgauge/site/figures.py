@@ -145,7 +145,7 @@ SECTIONS: dict[str, tuple[Figure, ...]] = {
         ),
         Figure(
             "loss-found",
-            "It finds a loss of {} with a probability of 99 %.",
+            "With ten runs on each side it finds a loss of {} with a probability of 99 %.",
             "before and after",
             ("smallest loss found with 99 %, 10 runs against 10",),
         ),
