@@ -29,7 +29,6 @@ PLOTS = "figures"
 _COUNTED = ("campaigns", "faults", "runs")
 _MINUTE_S = 60
 
-
 _Number = Annotated[str, pydantic.Field(pattern=r"^(-?[0-9]+(\.[0-9]+)?)?$")]
 _Text = Annotated[str, pydantic.Field(min_length=1)]
 
@@ -240,7 +239,7 @@ SECTIONS: dict[str, tuple[Figure, ...]] = {
 def read(path: Path = FILE) -> list[Row]:
     """The rows of the file.
 
-    Raises `RailgaugeError` with the line for a row that breaks a rule.
+    Raises `RailgaugeError` with the number of the first row that breaks a rule.
     """
     rows: list[Row] = []
     try:
@@ -322,21 +321,19 @@ def _stated(row: Row) -> str:
 
 def plots(rows: Sequence[Row]) -> dict[str, str]:
     """File name -> SVG of each figure with three dates or more."""
-    return {
-        f"{figure.plot}.svg": figure_plot.svg(f"{figure.series[0]}, {unit}", points)
-        for figure in itertools.chain(*SECTIONS.values())
-        if (plotted := _plotted(figure, rows))
-        for unit, points in (plotted,)
-    }
+    drawn = {}
+    for figure in itertools.chain(*SECTIONS.values()):
+        if plotted := _plotted(figure, rows):
+            unit = plotted[-1].unit
+            points = [_point(row, unit) for row in plotted]
+            drawn[f"{figure.plot}.svg"] = figure_plot.svg(f"{figure.series[0]}, {unit}", points)
+    return drawn
 
 
-def _plotted(figure: Figure, rows: Sequence[Row]) -> tuple[str, list[figure_plot.Point]] | None:
-    """The unit and the points of a plot; None for fewer than three dates."""
+def _plotted(figure: Figure, rows: Sequence[Row]) -> list[Row]:
+    """The rows of a plot; none for fewer than three dates."""
     dated = [row for row in _series(rows, figure.area, figure.series[0]) if row.date]
-    if len({row.date for row in dated}) < 3:
-        return None
-    unit = dated[-1].unit
-    return unit, [_point(row, unit) for row in dated]
+    return dated if len({row.date for row in dated}) >= 3 else []
 
 
 def _point(row: Row, unit: str) -> figure_plot.Point:
