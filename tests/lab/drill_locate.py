@@ -6,7 +6,7 @@ A drill is right where the nodes that are named are those with the fault, and no
 uplinks, where their leaf is named, and no node. Each run is a line of
 results/tests/drill-locate.jsonl, so that what broke off goes on where it was: `--times` counts what
 is there too, of the same code or not (`--again` begins anew). `--minutes` begins no run after so
-long. The lab stays up from run to run. `--table` prints what there is, for docs/figures.md. What a
+long. The lab stays up from run to run. `--table` prints what there is, for docs/figures.csv. What a
 wrong run left moves to results/tests/drill-locate/wrong, so that its campaign can be read.
 """
 

@@ -8,7 +8,7 @@ with them the holds of earlier patrols that `max_hold` would count. At random mo
 a seed, three links get faults that stay (a rate, a loss, an MTU) and two flap. In ten patrols
 somebody wants nodes that are under test, and in as many more as it takes until Slurm has preempted
 ten patrols; three times the patrol is killed; neither where it is `--undisturbed`.
-Prints the table of docs/figures.md; the exit code is 1 where a node without a fault was accused or
+Prints the table of docs/figures.csv; the exit code is 1 where a node without a fault was accused or
 held, a job of a user was disturbed, or a fault that stays was missed: its node was accepted with
 it, or refused twice and not held. One whose turn did not come in the time is no such.
 """

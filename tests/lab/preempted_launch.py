@@ -4,7 +4,7 @@
 
 A job of the patrol's QOS launches one step after the other on the first N nodes of the larger lab,
 and at a random moment somebody wants the first of them, where the others' steps report to. Prints a
-line for each N: docs/figures.md says what Slurm does.
+line for each N: docs/figures.csv says what Slurm does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What documents say of fields and metrics, from the schema itself: `make docs` writes it.
+"""What documents say of fields, metrics and figures, from their data: `make docs` writes it.
 
 The part of a document below MARK is made here; what stands above is written by hand.
 """
@@ -20,6 +20,7 @@ from railgauge import paths
 from railgauge.cluster.store import GateRules
 from railgauge.model import catalogue, published_page, signatures
 from railgauge.model.measurement import METRICS
+from railgauge.site import figures
 from railgauge.systems import System
 
 Schema = Mapping[str, Any]
@@ -44,7 +45,8 @@ MARK = "<!-- `make docs` writes what follows -->\n"
 
 
 def documents() -> dict[Path, str]:
-    """The documents, as they must be."""
+    """The documents and the plots of one, as they must be."""
+    rows = figures.read()
     parts = {
         "system-file.md": _fields(System, "a system"),
         "gate-file.md": _fields(GateRules, "gate.yaml"),
@@ -53,10 +55,15 @@ def documents() -> dict[Path, str]:
         "glossary.md": catalogue.terms_page(),
         "numbers.md": published_page.page(),
         "explain.md": signatures.page(),
+        "figures.md": figures.page(rows),
     }
-    return {
+    docs = paths.HOME / "docs"
+    written = {
         path: path.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + part
-        for path, part in ((paths.HOME / "docs" / name, part) for name, part in parts.items())
+        for path, part in ((docs / name, part) for name, part in parts.items())
+    }
+    return written | {
+        docs / figures.PLOTS / name: plot for name, plot in figures.plots(rows).items()
     }
 
 
@@ -191,4 +198,5 @@ def _default(field: Schema, has_fields: bool) -> str:
 
 if __name__ == "__main__":
     for document, text in documents().items():
+        document.parent.mkdir(exist_ok=True)
         document.write_text(text, encoding="utf-8")

@@ -82,7 +82,7 @@ def test_load_beside_tcp_and_rdma_is_left_out_with_them() -> None:
 def test_interfaces_of_the_site_are_not_named() -> None:
     variables = dict(staged()["env_vars"])
     # The system's own for the interfaces of another machine would be wrong, and the lab's MPI
-    # starts by what the lab says: Open MPI's own transport dies now and then (docs/figures.md).
+    # starts by what the lab says: Open MPI's own transport dies now and then (docs/figures.csv).
     assert variables["UCX_NET_DEVICES"] == "eth0"
     assert (variables["UCX_TLS"], variables["OMPI_MCA_pml"]) == ("self,sm,tcp", "ucx")
 
