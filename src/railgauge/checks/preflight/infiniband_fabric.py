@@ -1,0 +1,148 @@
+"""The preflight of an InfiniBand subnet: one node reads it for all nodes of a partition."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from railgauge import paths
+from railgauge.checks.framework import minimum_bounds
+from railgauge.checks.framework.observation import Observation
+from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
+from railgauge.checks.preflight import subnet_state
+from railgauge.fabric import asking, expected
+from railgauge.fabric import folder as folders
+from railgauge.fabric.folder import FabricError
+from railgauge.model.failure import ENVIRONMENT, Failure
+from railgauge.model.measurement import Measurement
+from railgauge.model.references import Reference
+from railgauge.systems import Infiniband
+from railgauge.tools import Completeness, ParseError, Reading
+
+#: The outputs, in the case's folder: for `railgauge fabric check --from` and `compare`.
+OUTPUTS = "subnet"
+
+
+#: The expected cabling, in a system's folder: `railgauge fabric expect --write`.
+EXPECTED = "fabric.json"
+
+
+class InfinibandCases(NodeCases):
+    """Every node of a partition on a subnet."""
+
+    measures_features = False
+
+    def __init__(self) -> None:
+        super().__init__("infiniband")
+
+
+class InfinibandCheck(NodeCheck):
+    """Is the subnet as it should be? Every node says which HCAs it has, and one reads the subnet.
+
+    A place is a node: it fails for a fault of its own ports, and for a host that is not in the
+    subnet. What is wrong between switches fails the job, and names no node.
+
+    The concrete check gives its own `cases = InfinibandCases()`.
+    """
+
+    tool = subnet_state
+    metrics = ["links"]
+
+    @property
+    def how(self) -> Infiniband:
+        return self.partition_data.extras.infiniband
+
+    @property
+    def reader(self) -> str:
+        """The node that reads the subnet."""
+        named = self.how.node
+        return named if named in self.pinned_nodes else self.pinned_nodes[0]
+
+    def command(self) -> Mapping[str, Any]:
+        return {
+            "argv": subnet_state.argv(self.how, reads=self.here.node == self.reader),
+            # It starts no tool of its own but on one node.
+            "version": [],
+            "result": subnet_state.FILE,
+        }
+
+    def order(self) -> Mapping[str, Any]:
+        return {**super().order(), "run_limit_s": self.how.timeout_s + 10}
+
+    def expected_run_s(self) -> float:
+        return 2
+
+    def longest_run_s(self) -> float:
+        return self.how.timeout_s + 30
+
+    # --- what it left --------------------------------------------------------------------------
+
+    def _left(self) -> Mapping[str, subnet_state.NodeOutput]:
+        """Node -> what it left, of those where that can be read."""
+        left = {}
+        for place in self._chosen:
+            sides = self._raw.sides.get(self._numbers[place.place], {})
+            for side in sides.values():
+                with contextlib.suppress(ParseError):
+                    text = side.files.get(subnet_state.FILE, "")
+                    left[place.nodes[0]] = subnet_state.parse(text)
+        return left
+
+    @functools.cached_property
+    def _subnet(self) -> subnet_state.Judgement:
+        """The judgement of the subnet by what its reader left."""
+        left, reader = self._left(), self.reader
+        step = f"look at {reader}, or name another node: extras.infiniband.node"
+        if reader not in left:
+            why = f"{reader} was to read it, and left nothing"
+            return subnet_state.Judgement(unread=subnet_state.unread(why, step))
+        texts, errors = left[reader].texts, left[reader].errors
+        unread = subnet_state.unread_file(reader, errors) if errors else None
+        file = paths.SYSTEMS / self.current_system.name / EXPECTED
+        try:
+            asking.save(texts, Path(self.stagedir, OUTPUTS))
+            fabric = folders.from_texts(texts)
+            wanted = expected.load(file) if file.exists() else None
+        except FabricError as error:
+            unread = unread or subnet_state.unread(error.message, error.next_step or step)
+            return subnet_state.Judgement(unread=unread)
+        nodes = [place.nodes[0] for place in self.places]
+        judged = subnet_state.judge(
+            fabric,
+            wanted,
+            nodes,
+            {node: output.guids for node, output in left.items()},
+            {node: self.partition_data.extras.absent_devices(node) for node in nodes},
+        )
+        return dataclasses.replace(judged, unread=unread)
+
+    def read(self) -> Observation:
+        line = self.exit_line("rank0")
+        calls = [line.call] if line else []
+        node = self.here.node
+        facts = {node: line.facts} if line else {}
+        failures = self._subnet.failures(node)
+        if any(failure.kind == ENVIRONMENT for failure in failures):
+            return Observation(Reading.refused(failures[0].message), calls, facts, failures)
+        count = self._subnet.links.get(node, 0)
+        links = Measurement("links", count, subnet_state.TOOL, operation="subnet", transport="any")
+        ended = bool(calls) and all(call.failure is None for call in calls)
+        completeness = Completeness.PROVED if ended else Completeness.UNKNOWN
+        reading = Reading(True, f"{count} links in the subnet", completeness, (links,), {})
+        return Observation(reading, calls, facts, failures)
+
+    def job_failures(self) -> Sequence[Failure]:
+        """What is wrong with the job, and with the subnet between the nodes."""
+        return [*super().job_failures(), *self._subnet.of_subnet]
+
+    def notes_of_job(self) -> Sequence[str]:
+        return self._subnet.notes
+
+    def own_reference(self, measurement: Measurement) -> Reference:
+        """One link at least. A node that lacks some of its links has a failure for each."""
+        file = f"configs/systems/{self.current_system.name}/reframe.yaml"
+        return minimum_bounds.at_least(measurement, 1, file)

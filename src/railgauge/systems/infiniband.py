@@ -1,0 +1,26 @@
+"""`extras.infiniband` of a partition: how its subnet is read."""
+
+from __future__ import annotations
+
+import pydantic
+
+from railgauge.yamlfile import Strict
+
+
+class Infiniband(Strict):
+    """How InfinibandFabric reads the subnet of a partition. It changes nothing in the subnet."""
+
+    device: str = pydantic.Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*:[0-9]+)?$")
+    """The local port that the subnet is read by, such as `mlx5_0:1`. Empty: infiniband-diags
+    chooses one.
+    """
+    node: str = ""
+    """The node that reads the subnet. Empty, or a node that the session does not test: the first
+    node of the session.
+    """
+    prefix: list[str] = []
+    """Words before each command that reads the subnet: `[sudo, -n]` where users may not read
+    /dev/infiniband/umad*, `[ssh, -n, sm1]` for the host of the subnet manager. They run on `node`.
+    """
+    timeout_s: int = pydantic.Field(default=120, ge=5)
+    """Longest time for all commands together."""
