@@ -50,7 +50,8 @@ def guids(root: str = "/sys") -> list[str]:
 def printed(argv: list[str], good: list[int], limit_s: float) -> bytes:
     """What a command prints; Unread where it does not come to a good end."""
     shown = " ".join(argv)
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SERVER_FOLDERS])
+    # As in an administrator's PATH, in which /usr/local/sbin comes first.
+    path = os.pathsep.join([*SERVER_FOLDERS, os.environ.get("PATH", os.defpath)])
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             process = subprocess.Popen(
