@@ -102,7 +102,8 @@ class InfinibandCheck(NodeCheck):
             return subnet_state.Judgement(unread=subnet_state.unread(why, step))
         texts, errors = left[reader].texts, left[reader].errors
         unread = subnet_state.unread_file(reader, errors) if errors else None
-        file = paths.SYSTEMS / self.current_system.name / EXPECTED
+        system = self.current_system.name
+        file = paths.SYSTEMS / system / EXPECTED
         try:
             asking.save(texts, Path(self.stagedir, OUTPUTS))
             fabric = folders.from_texts(texts)
@@ -118,7 +119,11 @@ class InfinibandCheck(NodeCheck):
             {node: output.guids for node, output in left.items()},
             {node: self.partition_data.extras.absent_devices(node) for node in nodes},
         )
-        return dataclasses.replace(judged, unread=unread)
+        notes = judged.notes
+        if wanted is None:
+            missing = f"configs/systems/{system}/{EXPECTED}"
+            notes = (*notes, f"no expected cabling to compare with: {missing} is missing")
+        return dataclasses.replace(judged, unread=unread, notes=notes)
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")
