@@ -11,7 +11,7 @@ class InfinibandFabric(InfinibandCheck):
     """Cables, links, ports, routes and error counters of the subnet, read by one node.
 
     Good is: every node has its HCAs in the subnet at the width and speed that both ends of a link
-    can do, and what is cabled is as `fabric.json` of the system says, where there is one. The
+    can do, and what is cabled is as `subnet.json` of the system says, where there is one. The
     outputs are kept, so that error counters can be compared with a later reading.
     """
 

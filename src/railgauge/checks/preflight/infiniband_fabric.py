@@ -28,7 +28,7 @@ OUTPUTS = "subnet"
 
 
 #: The expected cabling, in a system's folder: `railgauge fabric expect --write`.
-EXPECTED = "fabric.json"
+EXPECTED = "subnet.json"
 
 
 class InfinibandCases(NodeCases):

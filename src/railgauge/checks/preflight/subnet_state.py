@@ -24,7 +24,7 @@ from railgauge.systems import Infiniband
 from railgauge.tools import ParseError
 
 TOOL = "subnet_state"
-FILE = "subnet.json"
+FILE = "fabric_outputs.json"
 
 #: A text of ours unpacks to at most so many bytes: those of railgauge.fabric.folder.
 _LARGEST = 512 * 2**20
