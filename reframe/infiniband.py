@@ -3,20 +3,38 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.preflight.infiniband_fabric import InfinibandCases, InfinibandCheck
+from railgauge.checks.preflight.infiniband_fabric import (
+    FirstReadingCheck,
+    InfinibandCases,
+    SecondReadingCheck,
+)
 
 
 @simple_test
-class InfinibandFabric(InfinibandCheck):
-    """Cables, links, ports, routes and error counters of the subnet, read by one node.
+class InfinibandFabric(FirstReadingCheck):
+    """Cables, links, ports and routes of the subnet, read by one node before all else.
 
-    Good is: every node has its HCAs in the subnet at the width and speed that both ends of a link
-    can do, and what is cabled is as `subnet.json` of the system says, where there is one. The
-    outputs are kept, so that error counters can be compared with a later reading.
+    Good is: every node has its HCAs in the subnet, each link has the width and speed that both of
+    its ends can do, and the cables are as `subnet.json` of the system says, where there is one.
     """
 
     descr = "the InfiniBand subnet is as it should be"
     tags = {"preflight", "infiniband", "acceptance"}
+
+    cases = InfinibandCases()
+    sweep = parameter(cases.sweeps, loggable=True)
+
+
+@simple_test
+class InfinibandCounters(SecondReadingCheck):
+    """The same subnet, read again after all else.
+
+    Good is: no cable or link has changed since InfinibandFabric, and no error counter has grown by
+    more than the system's description allows.
+    """
+
+    descr = "the InfiniBand subnet counted no errors meanwhile"
+    tags = {"infiniband", "acceptance"}
 
     cases = InfinibandCases()
     sweep = parameter(cases.sweeps, loggable=True)

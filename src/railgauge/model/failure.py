@@ -64,10 +64,10 @@ ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 #: What is wrong with an InfiniBand subnet (railgauge.fabric). It speaks against the nodes that the
 #: failure names, and against no other node that was measured with it.
 OF_THE_SUBNET = (
-    *("cable-missing", "cable-moved", "cable-unexpected", "device-missing", "device-renamed"),
-    *("device-unexpected", "guid-duplicated", "host-hcas", "link-speed", "link-width"),
-    *("name-duplicated", "port-not-active", "routes-unbalanced", "subnet-not-active"),
-    "switch-firmware",
+    *("cable-missing", "cable-moved", "cable-unexpected", "counter-moved", "device-missing"),
+    *("device-renamed", "device-unexpected", "guid-duplicated", "host-hcas", "link-speed"),
+    *("link-width", "name-duplicated", "port-not-active", "routes-unbalanced"),
+    *("subnet-not-active", "switch-firmware"),
 )
 
 #: Kinds that say only that somebody else was in the way: the place is still to be measured.

@@ -8,7 +8,7 @@ from railgauge.yamlfile import Strict
 
 
 class Infiniband(Strict):
-    """How InfinibandFabric reads the subnet of a partition. It changes nothing in the subnet."""
+    """How the subnet of a partition is read. Nothing in it is changed."""
 
     device: str = pydantic.Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*:[0-9]+)?$")
     """The local port that the subnet is read by, such as `mlx5_0:1`. Empty: infiniband-diags
@@ -24,3 +24,8 @@ class Infiniband(Strict):
     """
     timeout_s: int = pydantic.Field(default=120, ge=5)
     """Longest time for all commands together."""
+    most_errors: int = pydantic.Field(default=10, ge=0)
+    """What an error counter of a port may grow by from InfinibandFabric to InfinibandCounters: more
+    is a fault. The default is what ibqueryerrors admits of symbol errors. A link that went down, or
+    was trained again, is a fault each time.
+    """

@@ -360,6 +360,27 @@ def with_passed_places(original: Callable[[Any, Any], bool], question: str) -> C
     return ask
 
 
+def in_turn(original: Callable[[Any, Any], int]) -> Callable[[Any, Any], int]:
+    """Let a case wait until all cases of its partition with a lower `turn` have ended, well or not:
+    ReFrame's own dependencies would leave it out where one of them failed.
+    """
+
+    @functools.wraps(original)
+    def advance_startup(self: Any, task: Any) -> int:
+        turn, partition = _turn(task), task.testcase.partition.name
+        waits = any(
+            _turn(other) < turn and other.testcase.partition.name == partition
+            for other in self._current_tasks
+        )
+        return 0 if waits else original(self, task)
+
+    return advance_startup
+
+
+def _turn(task: Any) -> int:
+    return getattr(task.check, "turn", 0)
+
+
 def _has_results(check: Any) -> bool:
     return bool(getattr(check, "results", ()))
 
@@ -413,6 +434,7 @@ def install() -> None:
     policy = AsynchronousExecutionPolicy
     policy.deps_failed = with_passed_places(policy.deps_failed, "failed")
     policy.deps_succeeded = with_passed_places(policy.deps_succeeded, "succeeded")
+    policy._advance_startup = in_turn(policy._advance_startup)
     slurm_scheduler._run_strict = without_resized(slurm_scheduler._run_strict)
     slurm_scheduler.slurm_state_completed = with_preempted(slurm_scheduler.slurm_state_completed)
     slurm_scheduler._SlurmJob.nodelist = cache_nodelist(slurm_scheduler._SlurmJob.nodelist)

@@ -1,4 +1,4 @@
-"""The preflight of an InfiniBand subnet: one node reads it for all nodes of a partition."""
+"""An InfiniBand subnet before a session measures and afterwards: one node reads it for all nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from railgauge import paths
 from railgauge.checks.framework import minimum_bounds
@@ -16,12 +16,19 @@ from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
 from railgauge.checks.preflight import subnet_state
 from railgauge.fabric import asking, expected
 from railgauge.fabric import folder as folders
-from railgauge.fabric.folder import FabricError
+from railgauge.fabric.check import check
+from railgauge.fabric.compare import compare
+from railgauge.fabric.expected import Expected
+from railgauge.fabric.findings import FabricFinding
+from railgauge.fabric.folder import Fabric, FabricError
 from railgauge.model.failure import ENVIRONMENT, Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
 from railgauge.systems import Infiniband
 from railgauge.tools import Completeness, ParseError, Reading
+
+#: The concrete check in reframe/ that reads first.
+FIRST = "InfinibandFabric"
 
 #: The outputs, in the case's folder: for `railgauge fabric check --from` and `compare`.
 OUTPUTS = "subnet"
@@ -29,6 +36,17 @@ OUTPUTS = "subnet"
 
 #: The expected cabling, in a system's folder: `railgauge fabric expect --write`.
 EXPECTED = "subnet.json"
+
+
+class Found(NamedTuple):
+    """What was found in a subnet: with the expected cabling, and what else is to know. `unread` is
+    why no node without a fault of its own can be judged.
+    """
+
+    findings: Sequence[FabricFinding]
+    expected: Expected | None
+    notes: tuple[str, ...] = ()
+    unread: Failure | None = None
 
 
 class InfinibandCases(NodeCases):
@@ -40,17 +58,22 @@ class InfinibandCases(NodeCases):
         super().__init__("infiniband")
 
 
-class InfinibandCheck(NodeCheck):
-    """Is the subnet as it should be? Every node says which HCAs it has, and one reads the subnet.
+class SubnetCheck(NodeCheck):
+    """A subnet that one node reads. Every node says which HCAs it has.
 
     A place is a node: it fails for a fault of its own ports, and for a host that is not in the
     subnet. What is wrong between switches fails the job, and names no node.
 
-    The concrete check gives its own `cases = InfinibandCases()`.
+    A kind of check says what is wrong: `find`. The concrete check gives its own
+    `cases = InfinibandCases()`.
     """
 
     tool = subnet_state
     metrics = ["links"]
+
+    def find(self, fabric: Fabric) -> Found:
+        """What is wrong with the subnet; FabricError where that cannot be known."""
+        raise NotImplementedError
 
     @property
     def how(self) -> Infiniband:
@@ -102,28 +125,24 @@ class InfinibandCheck(NodeCheck):
             return subnet_state.Judgement(unread=subnet_state.unread(why, step))
         texts, errors = left[reader].texts, left[reader].errors
         unread = subnet_state.unread_file(reader, errors) if errors else None
-        system = self.current_system.name
-        file = paths.SYSTEMS / system / EXPECTED
         try:
             asking.save(texts, Path(self.stagedir, OUTPUTS))
             fabric = folders.from_texts(texts)
-            wanted = expected.load(file) if file.exists() else None
+            found = self.find(fabric)
         except FabricError as error:
             unread = unread or subnet_state.unread(error.message, error.next_step or step)
             return subnet_state.Judgement(unread=unread)
         nodes = [place.nodes[0] for place in self.places]
         judged = subnet_state.judge(
-            fabric,
-            wanted,
+            found.findings,
+            fabric.subnet,
+            found.expected,
             nodes,
             {node: output.guids for node, output in left.items()},
             {node: self.partition_data.extras.absent_devices(node) for node in nodes},
         )
-        notes = judged.notes
-        if wanted is None:
-            missing = f"configs/systems/{system}/{EXPECTED}"
-            notes = (*notes, f"no expected cabling to compare with: {missing} is missing")
-        return dataclasses.replace(judged, unread=unread, notes=notes)
+        notes = (*judged.notes, *found.notes)
+        return dataclasses.replace(judged, unread=unread or found.unread, notes=notes)
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")
@@ -151,3 +170,51 @@ class InfinibandCheck(NodeCheck):
         """One link at least. A node that lacks some of its links has a failure for each."""
         file = f"configs/systems/{self.current_system.name}/reframe.yaml"
         return minimum_bounds.at_least(measurement, 1, file)
+
+
+class FirstReadingCheck(SubnetCheck):
+    """Is the subnet as it is expected to be, and as both ends of each link can be?"""
+
+    turn = -1
+
+    def find(self, fabric: Fabric) -> Found:
+        system = self.current_system.name
+        file = paths.SYSTEMS / system / EXPECTED
+        if file.exists():
+            wanted = expected.load(file)
+            return Found(check(fabric, wanted), wanted)
+        missing = f"configs/systems/{system}/{EXPECTED}"
+        note = f"no expected cabling to compare with: {missing} is missing"
+        return Found(check(fabric, None), None, (note,))
+
+
+class SecondReadingCheck(SubnetCheck):
+    """Has the subnet changed since the first reading of the campaign, and has it counted errors?"""
+
+    turn = 1
+
+    def find(self, fabric: Fabric) -> Found:
+        if (first := self._first_reading()) is None:
+            step = f"railgauge accept without a filter: {FIRST} reads it first"
+            return Found((), None, (), subnet_state.unread("no earlier reading is kept", step))
+        before = folders.from_folder(first)
+        findings, lacking = compare(before, fabric, self.how.most_errors)
+        unread = None
+        if lacking:
+            step = f"why the first reading lacks it, {FIRST} says"
+            unread = subnet_state.unread(f"not compared: {'; '.join(lacking)}", step)
+        return Found(findings, expected.of_fabric(before), (), unread)
+
+    def _first_reading(self) -> Path | None:
+        """The outputs of the partition's first reading in this campaign."""
+        campaign, here = paths.campaign_folder(), Path(self.stagedir)
+        stages = [here.parent]
+        if campaign is not None:
+            within = here.parent.relative_to(paths.session_folder())
+            numbers = range(1, paths.session_number() + 1)
+            stages = [paths.session_in(campaign, number) / within for number in numbers]
+        for stage in stages:
+            kept = stage.glob(f"{FIRST}*/{OUTPUTS}/ibnetdiscover.txt")
+            if first := min(kept, key=lambda file: file.stat().st_mtime, default=None):
+                return first.parent
+        return None

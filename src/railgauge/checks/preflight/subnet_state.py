@@ -14,10 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from railgauge.fabric import asking
-from railgauge.fabric.check import check
 from railgauge.fabric.expected import Expected
 from railgauge.fabric.findings import FabricFinding
-from railgauge.fabric.folder import Fabric
 from railgauge.fabric.subnet import Subnet, host_of
 from railgauge.model.failure import ENVIRONMENT, Failure
 from railgauge.systems import Infiniband
@@ -111,21 +109,22 @@ class Judgement:
 
 
 def judge(
-    fabric: Fabric,
+    found: Sequence[FabricFinding],
+    subnet: Subnet,
     expected: Expected | None,
     nodes: Sequence[str],
     guids: Mapping[str, frozenset[int]],
     absent: Mapping[str, Sequence[str]],
 ) -> Judgement:
-    """The judgement of `nodes`, those of the session. `guids` are of each node's own HCAs, as it
-    says, `absent` its devices that are known to be missing. A fault of a host that is none of the
-    nodes is a note.
+    """The judgement of `nodes`, those of the session, by what was found in a subnet. `guids` are of
+    each node's own HCAs, as it says, `absent` its devices that are known to be missing. A fault of
+    a host that is none of the nodes is a note.
     """
-    hosts = _Hosts(fabric.subnet, expected, nodes, guids)
+    hosts = _Hosts(subnet, expected, nodes, guids)
     of_node: dict[str, list[Failure]] = {}
     of_subnet: list[Failure] = []
     notes: list[str] = []
-    for finding in check(fabric, expected):
+    for finding in found:
         at = hosts.of_finding(finding)
         node = next(iter(at)) if len(at) == 1 else ""
         if finding.weight == "note":
@@ -142,7 +141,7 @@ def judge(
             of_subnet.append(_failure(finding))
     links = hosts.links()
     lost = [node for node in nodes if node not in links and node not in of_node]
-    not_found = _not_found(fabric.subnet, nodes, links) if lost else None
+    not_found = _not_found(subnet, nodes, links) if lost else None
     for node in () if not_found else lost:
         words = f"{node} has no HCA in the subnet, and {len(links)} other nodes have"
         step = f"on {node}: ibstat; lspci | grep -i mellanox"
