@@ -367,9 +367,9 @@ def in_turn(original: Callable[[Any, Any], int]) -> Callable[[Any, Any], int]:
 
     @functools.wraps(original)
     def advance_startup(self: Any, task: Any) -> int:
-        turn, partition = _turn(task), task.testcase.partition.name
+        turn, partition = turn_of(task), task.testcase.partition.name
         waits = any(
-            _turn(other) < turn and other.testcase.partition.name == partition
+            turn_of(other) < turn and other.testcase.partition.name == partition
             for other in self._current_tasks
         )
         return 0 if waits else original(self, task)
@@ -377,8 +377,9 @@ def in_turn(original: Callable[[Any, Any], int]) -> Callable[[Any, Any], int]:
     return advance_startup
 
 
-def _turn(task: Any) -> int:
-    return getattr(task.check, "turn", 0)
+def turn_of(case: Any) -> int:
+    """When a case runs among those of its partition, the lowest first."""
+    return getattr(case.check, "turn", 0)
 
 
 def _has_results(check: Any) -> bool:
@@ -406,6 +407,7 @@ def install() -> None:
         refuse_impossible_schedule(self, testcases)
         refuse_empty_session(self, testcases)
         refuse_endless_case(self, testcases)
+        testcases = sorted(testcases, key=turn_of)
         folder = paths.campaign_folder()
         if folder is not None:
             refuse_other_stage()

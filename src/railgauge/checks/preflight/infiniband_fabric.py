@@ -1,4 +1,4 @@
-"""An InfiniBand subnet before a session measures and afterwards: one node reads it for all nodes."""
+"""An InfiniBand subnet before a session measures and after it: one node reads it for all nodes."""
 
 from __future__ import annotations
 
