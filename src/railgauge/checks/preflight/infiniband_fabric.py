@@ -210,7 +210,7 @@ class SecondReadingCheck(SubnetCheck):
         campaign, here = paths.campaign_folder(), Path(self.stagedir)
         stages = [here.parent]
         if campaign is not None:
-            within = here.parent.relative_to(paths.session_folder())
+            within = here.parent.resolve().relative_to(paths.session_folder().resolve())
             numbers = range(1, paths.session_number() + 1)
             stages = [paths.session_in(campaign, number) / within for number in numbers]
         for stage in stages:

@@ -141,8 +141,10 @@ def judge(
             of_subnet.append(_failure(finding))
     links = hosts.links()
     lost = [node for node in nodes if node not in links and node not in of_node]
-    not_found = _not_found(subnet, nodes, links) if lost else None
-    for node in () if not_found else lost:
+    # Which HCAs are its own is known by the GUIDs that it states.
+    known = [node for node in lost if links and guids.get(node)]
+    not_found = _not_found(subnet, len(nodes), hosts) if len(known) < len(lost) else None
+    for node in known if not_found else lost:
         words = f"{node} has no HCA in the subnet, and {len(links)} other nodes have"
         step = f"on {node}: ibstat; lspci | grep -i mellanox"
         of_node[node] = [Failure("host-hcas", words, (node,), step)]
@@ -167,23 +169,22 @@ def _is_absent(finding: FabricFinding, devices: Sequence[str]) -> bool:
     """
     if finding.kind == "host-hcas":
         return bool(devices)
-    words = finding.device.split()
-    return len(words) > 1 and words[1] in devices
+    ends = (finding.device.split(), finding.far.split())
+    return any(len(words) > 1 and words[1] in devices for words in ends)
 
 
-def _not_found(subnet: Subnet, nodes: Sequence[str], found: Mapping[str, int]) -> Failure | None:
+def _not_found(subnet: Subnet, count: int, hosts: _Hosts) -> Failure | None:
     """The failure of nodes that were not found in the subnet, where an HCA there may be theirs;
     None where none can be.
     """
-    counts = Counter(device.name for device in subnet.hcas())
-    unclear = next((name for name, count in counts.items() if count > 1 or not name), None)
-    if not found:
-        names = f"descriptions such as {min(counts)!r}" if counts else "no HCA"
-        why = f"none of {len(nodes)} nodes was found in the subnet, which has {names}"
+    strange = hosts.strange()
+    if not hosts.links():
+        names = f"descriptions such as {strange[0]!r}" if strange else "no HCA"
+        why = f"none of {count} nodes was found in the subnet, which has {names}"
     elif subnet.clashes:
         why = f"two devices have the GUID {subnet.clashes[0].port.guid:#018x}"
-    elif unclear is not None:
-        why = f"{counts[unclear]} HCAs have the description {unclear!r}"
+    elif strange:
+        why = f"not found there, which has HCAs of unknown hosts, such as {strange[0]!r}"
     else:
         return None
     step = "cat /sys/class/infiniband/*/node_desc on the nodes: rdma-ndd writes the host's name"
@@ -245,6 +246,11 @@ class _Hosts:
         """The nodes of the HCAs at both ends of a finding; empty between switches."""
         far = finding.far.rpartition(" port ")[0]
         return self._nodes.get(finding.device, set()) | self._nodes.get(far, set())
+
+    def strange(self) -> list[str]:
+        """The descriptions of the HCAs that are of none of the nodes."""
+        hcas = self._subnet.hcas()
+        return sorted(d.name for d in hcas if self._node_of(d.guid, d.name) == _NO_NODE)
 
     def links(self) -> dict[str, int]:
         """Node -> cables of its HCAs."""

@@ -42,8 +42,9 @@ BITS_OF_OTHERS = 64
 
 
 class Counted(NamedTuple):
-    """The counters of ports, with the GUID that was printed: of a node, or of the port. One that is not there is 0, or with `thresholds` it is at most its
-    threshold: ibqueryerrors leaves those out.
+    """The counters of ports, by the GUID that was printed: that of a node, or of the port. One that
+    is not there is 0, or with `thresholds` it is at most its threshold: ibqueryerrors leaves those
+    out.
     """
 
     of_port: Mapping[PortId, Mapping[str, int]]
