@@ -145,9 +145,9 @@ def test_a_link_between_switches_names_no_node(subnet: Lab, accept: Accept) -> N
 
 
 def test_errors_that_a_port_counts_meanwhile_are_found(subnet: Lab, accept: Accept) -> None:
-    faults.add_typed(subnet, "ib-errors", ["n5:mlx5_0", "200"])
+    faults.add_typed(subnet, "ib-errors", ["n6:mlx5_0", "200"])
     found = accept("--", "-n", "Infiniband")
     finding = rejecting(found)
     assert (finding["check"], finding["kind"]) == ("InfinibandCounters", "counter-moved")
-    assert "n5 mlx5_0 port 1 (cable to leaf3 port 1): SymbolErrorCounter" in finding["message"]
+    assert "n6 mlx5_0 port 1 (cable to leaf3 port 3): SymbolErrorCounter" in finding["message"]
     assert (finding["nodes"], found["suspects"]) == ([], [])
