@@ -201,6 +201,8 @@ def unread_file(reader: str, errors: Mapping[str, str]) -> Failure:
     why = next(iter(errors.values()))
     if why.endswith(" is not installed"):
         step = f"install infiniband-diags on {reader}, or name another node: extras.infiniband.node"
+    elif " no end after " in why:
+        step = f"time the command on {reader}; extras.infiniband.timeout_s is the limit of all"
     else:
         step = f"on {reader}, {asking.RIGHTS}; extras.infiniband.prefix: [sudo, -n]"
     return unread(f"{why} (on {reader})", step)

@@ -17,6 +17,7 @@ from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, S
 from railgauge.checks.preflight import infiniband_fabric, subnet_state
 from railgauge.model.failure import ENVIRONMENT
 from railgauge.model.record import read_record
+from railgauge.verdict.decision import node_status
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
 from tests.unit import records
@@ -161,6 +162,8 @@ def test_a_narrow_link_of_a_host_rejects_that_host(ended: Leave, campaign: Path)
         assert words in finding.message
     assert finding.next_step
     assert found.passing_nodes == NODES[1:]
+    assert [node_status.why_not(found, node) for node in NODES[1:]] == [""] * 7
+    assert "1 lanes of 12" in node_status.why_not(found, "n1")
 
 
 def test_a_narrow_link_between_switches_accuses_no_node(ended: Leave, campaign: Path) -> None:
@@ -172,6 +175,9 @@ def test_a_narrow_link_between_switches_accuses_no_node(ended: Leave, campaign: 
     assert "spine2 port 1 (cable to leaf1 port 8)" in finding.message
     assert (found.suspects, found.failing_nodes) == ((), [])
     assert found.passing_nodes == NODES
+    # The gate waits until the subnet is mended, and blames no node for it.
+    assert "spine2 port 1" in node_status.why_not(found, "n1")
+    assert [node_status.failed(found, node) for node in NODES] == [""] * 8
 
 
 @pytest.mark.parametrize(
@@ -189,7 +195,7 @@ def test_a_narrow_link_between_switches_accuses_no_node(ended: Leave, campaign: 
             {file: text for file, text in TEXTS.items() if file != "dump_fts.txt"},
             {"dump_fts.txt": "dump_fts: no end after 3 s"},
             "no end after 3 s",
-            "umad",
+            "timeout_s",
         ),
     ],
     ids=["no rights", "no program", "a part of a text", "one text is missing"],
