@@ -136,6 +136,13 @@ def test_a_host_that_lost_lanes_is_rejected(subnet: Lab, accept: Accept) -> None
     assert [suspect["name"] for suspect in found["suspects"]] == ["n1"]
 
 
+def test_a_reader_without_a_link_is_named_by_another_one(subnet: Lab, accept: Accept) -> None:
+    faults.add_typed(subnet, "ib-down", ["n1:mlx5_0"])
+    finding = rejecting(accept("--", "-n", "InfinibandFabric"))
+    assert (finding["kind"], finding["nodes"]) == ("device-missing", ["n1"])
+    assert "n1 mlx5_0 (cable to leaf1 port 3)" in finding["message"]
+
+
 def test_a_link_between_switches_names_no_node(subnet: Lab, accept: Accept) -> None:
     faults.add_typed(subnet, "ib-lanes", ["leaf1:spine2", "1"])
     found = accept("--", "-n", "InfinibandFabric")

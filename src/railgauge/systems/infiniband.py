@@ -16,7 +16,7 @@ class Infiniband(Strict):
     """
     node: str = ""
     """The node that reads the subnet. Empty, or a node that the session does not test: the first
-    node of the session.
+    node of the session, and the last one in case the link of the first one is down.
     """
     prefix: list[str] = []
     """Words before each command that reads the subnet: `[sudo, -n]` where users may not read

@@ -1,4 +1,4 @@
-"""An InfiniBand subnet before a session measures and after it: one node reads it for all nodes."""
+"""An InfiniBand subnet before a session measures and after it: one node reads it for all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ FIRST = "InfinibandFabric"
 #: The outputs, in the case's folder: for `railgauge fabric check --from` and `compare`.
 OUTPUTS = "subnet"
 
-
 #: The expected cabling, in a system's folder: `railgauge fabric expect --write`.
 EXPECTED = "subnet.json"
 
@@ -59,7 +58,7 @@ class InfinibandCases(NodeCases):
 
 
 class SubnetCheck(NodeCheck):
-    """A subnet that one node reads. Every node says which HCAs it has.
+    """A subnet that one node reads for all. Every node says which HCAs it has.
 
     A place is a node: it fails for a fault of its own ports, and for a host that is not in the
     subnet. What is wrong between switches fails the job, and names no node.
@@ -80,15 +79,16 @@ class SubnetCheck(NodeCheck):
         return self.partition_data.extras.infiniband
 
     @property
-    def reader(self) -> str:
-        """The node that reads the subnet."""
-        named = self.how.node
-        return named if named in self.pinned_nodes else self.pinned_nodes[0]
+    def readers(self) -> Sequence[str]:
+        """The nodes that read the subnet: the named one, else the first, and the last in case the
+        first one's own link is down.
+        """
+        named, nodes = self.how.node, self.pinned_nodes
+        return [named] if named in nodes else list(dict.fromkeys((nodes[0], nodes[-1])))
 
     def command(self) -> Mapping[str, Any]:
         return {
-            "argv": subnet_state.argv(self.how, reads=self.here.node == self.reader),
-            # It starts no tool of its own but on one node.
+            "argv": subnet_state.argv(self.how, reads=self.here.node in self.readers),
             "version": [],
             "result": subnet_state.FILE,
         }
@@ -117,12 +117,14 @@ class SubnetCheck(NodeCheck):
 
     @functools.cached_property
     def _subnet(self) -> subnet_state.Judgement:
-        """The judgement of the subnet by what its reader left."""
-        left, reader = self._left(), self.reader
-        step = f"look at {reader}, or name another node: extras.infiniband.node"
-        if reader not in left:
-            why = f"{reader} was to read it, and left nothing"
+        """The judgement of the subnet by the first reader that read all, else by the first one."""
+        left = self._left()
+        step = f"look at {self.readers[0]}, or name another node: extras.infiniband.node"
+        readers = [node for node in self.readers if node in left]
+        if not readers:
+            why = f"no outputs came from {' and '.join(self.readers)}"
             return subnet_state.Judgement(unread=subnet_state.unread(why, step))
+        reader = next((node for node in readers if not left[node].errors), readers[0])
         texts, errors = left[reader].texts, left[reader].errors
         unread = subnet_state.unread_file(reader, errors) if errors else None
         try:

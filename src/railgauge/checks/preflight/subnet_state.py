@@ -204,7 +204,8 @@ def unread_file(reader: str, errors: Mapping[str, str]) -> Failure:
     elif " no end after " in why:
         step = f"time the command on {reader}; extras.infiniband.timeout_s is the limit of all"
     else:
-        step = f"on {reader}, {asking.RIGHTS}; extras.infiniband.prefix: [sudo, -n]"
+        step = f"is a port Active on {reader}? ibstat; else {asking.RIGHTS}"
+        step += "; extras.infiniband.prefix: [sudo, -n]"
     return unread(f"{why} (on {reader})", step)
 
 

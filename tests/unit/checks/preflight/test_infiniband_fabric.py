@@ -75,7 +75,7 @@ def campaign(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ended(tmp_path: Path, campaign: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leave]:
-    """A check of lab-ib that judges what its nodes left, `n1` with the outputs."""
+    """A check of lab-ib that judges what its nodes left, both readers with these outputs."""
     with ended_jobs.session("lab-ib", tmp_path) as known:
 
         def leave(
@@ -89,9 +89,8 @@ def ended(tmp_path: Path, campaign: Path, monkeypatch: pytest.MonkeyPatch) -> It
             check = ended_jobs.ended(known[name].kind(variant_num=0), stage)
             check._rfm_dry_run = True
             check.choose_places()
-            reader = check.reader
             of_node = {place.place: left() for place in check.places}
-            of_node[reader] = left(texts, errors)
+            of_node |= dict.fromkeys(check.readers, left(texts, errors))
             of_node |= files
             sides = {
                 place: {
@@ -230,19 +229,23 @@ def test_faults_are_reported_although_not_all_was_read(ended: Leave, campaign: P
     assert verdict(check, campaign).decision == "reject"
 
 
-@pytest.mark.parametrize("files", [{"n1": ""}, {"n1": "{"}, {"n1": left({}, {})}])
-def test_a_reader_that_left_nothing_passes_no_node(
-    ended: Leave, campaign: Path, files: Mapping[str, str]
-) -> None:
-    check = ended(**files)
+@pytest.mark.parametrize("text", ["", "{", left({}, {})])
+def test_readers_that_left_nothing_pass_no_node(ended: Leave, campaign: Path, text: str) -> None:
+    check = ended(n1=text, n8=text)
     assert failures(check) == {node: [(ENVIRONMENT, ())] for node in NODES}
     assert verdict(check, campaign).decision == "inconclusive"
 
 
+@pytest.mark.parametrize("text", ["", left({}, NO_RIGHTS)], ids=["nothing", "no link"])
+def test_one_good_reading_is_enough(ended: Leave, text: str) -> None:
+    """n1's own link may be what is broken."""
+    check = ended(narrow(TEXTS, "leaf1", "n1 mlx5_0"), n1=text)
+    assert failures(check) == {"n1": [("link-width", ("n1",))]}
+
+
 def test_a_reader_that_is_lost_is_the_only_one_that_is_named(ended: Leave, campaign: Path) -> None:
     check = ended(lost={"n1": "its agent did not connect within 60 s"})
-    found = failures(check)
-    assert {node for node, of in found.items() if of != [(ENVIRONMENT, ())]} == {"n1"}
+    assert list(failures(check)) == ["n1"]
     assert verdict(check, campaign).decision == "reject"
 
 
@@ -266,18 +269,19 @@ def test_a_broken_expected_cabling_is_inconclusive(
     assert "broken.json" in found.findings[0].message
 
 
-def test_the_named_node_reads_and_else_the_first_one(
+def test_the_named_node_reads_else_the_first_and_the_last_one(
     ended: Leave, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check = ended()
-    assert check.reader == "n1"
-    readers = [p for p in check.places if "--read" in _command(check, p)["argv"]]
-    assert [place.node for place in readers] == ["n1"]
+    reading = [p.node for p in check.places if "--read" in _command(check, p)["argv"]]
+    assert reading == check.readers == ["n1", "n8"]
     named = check.how.model_copy(update={"node": "n5"})
     monkeypatch.setattr(type(check), "how", named)
-    assert check.reader == "n5"
-    check.pinned_nodes = ["n2", "n3"]
-    assert check.reader == "n2"
+    assert check.readers == ["n5"]
+    check.pinned_nodes = ["n2", "n3", "n4"]
+    assert check.readers == ["n2", "n4"]
+    check.pinned_nodes = ["n2"]
+    assert check.readers == ["n2"]
 
 
 def _command(check: Any, place: Any) -> Mapping[str, Any]:
