@@ -203,6 +203,8 @@ def unread_file(reader: str, errors: Mapping[str, str]) -> Failure:
         step = f"install infiniband-diags on {reader}, or name another node: extras.infiniband.node"
     elif " no end after " in why:
         step = f"time the command on {reader}; extras.infiniband.timeout_s is the limit of all"
+    elif "Query SA failed" in why:
+        step = f"does a subnet manager answer? sminfo on {reader}; systemctl status opensm, on its host"
     else:
         step = f"is a port Active on {reader}? ibstat; else {asking.RIGHTS}"
         step += "; extras.infiniband.prefix: [sudo, -n]"

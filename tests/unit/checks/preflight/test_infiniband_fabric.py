@@ -34,6 +34,12 @@ NO_RIGHTS = {
     "open MAD port ((null):0)"
 }
 
+#: As ibqueryerrors ended in lab-ib after `railgauge lab fault add opensm-stop`.
+NO_MANAGER = (
+    "ibqueryerrors --details --threshold-file /dev/null: exit code 0: Query SA failed: Connection "
+    "timed out; sa call path_query failed"
+)
+
 
 def narrow(texts: Mapping[str, str], switch: str, far: str) -> dict[str, str]:
     """The outputs with one lane of twelve between a switch and another device, at both ends."""
@@ -196,8 +202,9 @@ def test_a_narrow_link_between_switches_accuses_no_node(ended: Leave, campaign: 
             "no end after 3 s",
             "timeout_s",
         ),
+        (TEXTS, {"ibqueryerrors.txt": NO_MANAGER}, "Query SA failed", "sminfo"),
     ],
-    ids=["no rights", "no program", "a part of a text", "one text is missing"],
+    ids=["no rights", "no program", "a part of a text", "one text is missing", "no manager"],
 )
 def test_what_was_not_read_is_inconclusive_and_accuses_no_node(
     ended: Leave,
