@@ -204,7 +204,7 @@ def unread_file(reader: str, errors: Mapping[str, str]) -> Failure:
     elif " no end after " in why:
         step = f"time the command on {reader}; extras.infiniband.timeout_s is the limit of all"
     elif "Query SA failed" in why:
-        step = f"does a subnet manager answer? sminfo on {reader}; systemctl status opensm, on its host"
+        step = f"does a subnet manager answer? sminfo on {reader}; the log of opensm on its host"
     else:
         step = f"is a port Active on {reader}? ibstat; else {asking.RIGHTS}"
         step += "; extras.infiniband.prefix: [sudo, -n]"
