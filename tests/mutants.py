@@ -774,7 +774,7 @@ MUTANTS = [
     Mutant(
         "a first reading of the subnet that is not there passes the second one",
         "src/railgauge/checks/preflight/infiniband_fabric.py",
-        "subnet_state.unread(\"no earlier reading is kept\", step)",
+        'subnet_state.unread("no earlier reading is kept", step)',
         "None",
         f"{_SUBNET} -k without_a_first_reading",
     ),
