@@ -62,6 +62,8 @@ _SILENT_LEAVES = "tests/unit/verdict/location/test_silent_leaves.py"
 _GATE = "tests/unit/gate"
 _PATROL = "tests/unit/patrol"
 _PAGE = "tests/unit/report/test_page.py"
+_SUBNET = "tests/unit/checks/preflight/test_infiniband_fabric.py"
+_SUBNET_STATE = "tests/unit/checks/preflight/test_subnet_state.py"
 _FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
 #: The tests on virtual machines.
@@ -761,6 +763,48 @@ MUTANTS = [
         "return bool(case.like) and not names and any(key in failed for key in keys)",
         "return bool(case.like) and not names",
         "tests/unit/verdict/decision/test_rules.py -k although",
+    ),
+    Mutant(
+        "a subnet that nobody may read passes",
+        "src/railgauge/checks/preflight/subnet_state.py",
+        "        return (why,) if why else ()\n",
+        "        return ()\n",
+        f"{_SUBNET} -k not_read",
+    ),
+    Mutant(
+        "a first reading of the subnet that is not there passes the second one",
+        "src/railgauge/checks/preflight/infiniband_fabric.py",
+        'subnet_state.unread("no earlier reading is kept", step)',
+        "None",
+        f"{_SUBNET} -k without_a_first_reading",
+    ),
+    Mutant(
+        "all nodes are accused of a fault between switches",
+        "src/railgauge/verdict/decision/rules.py",
+        "(() if failure.kind in OF_THE_SUBNET else case.nodes)",
+        "case.nodes",
+        f"{_SUBNET} -k between_switches",
+    ),
+    Mutant(
+        "a host is accused of whatever involves it",
+        "src/railgauge/checks/preflight/subnet_state.py",
+        "        elif node and finding.kind in OWN:\n",
+        "        elif node:\n",
+        f"{_SUBNET_STATE} -k moved_cable",
+    ),
+    Mutant(
+        "a node that was not found in the subnet lacks its HCAs",
+        "src/railgauge/checks/preflight/subnet_state.py",
+        "    for node in known if not_found else lost:\n",
+        "    for node in lost:\n",
+        f"{_SUBNET_STATE} -k may_be_there",
+    ),
+    Mutant(
+        "the second reading of a subnet does not wait for the sweeps",
+        _GUARD,
+        "        return 0 if waits else original(self, task)\n",
+        "        return original(self, task)\n",
+        "tests/unit/checks/framework/test_reframe_guard.py -k waits",
     ),
     Mutant(
         "a check of single nodes is said to need a partner",

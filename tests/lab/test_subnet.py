@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 
-from .conftest import lab_beside, lab_command
+from .conftest import PATIENCE_S, Run, lab_beside, lab_command
 
 Link = Callable[[str, str], str]
 
@@ -86,3 +88,73 @@ def test_opensm_gives_other_lids(subnet: Lab, link: Link) -> None:
     lids = [re.search(r"sm lid (\d+)", text) for text in (before, after)]
     assert all(lids), (before, after)
     assert lids[0][1] != lids[1][1]  # type: ignore[index]
+
+
+# ---- acceptance ----
+
+Accept = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def accept(
+    subnet: Lab, link: Link, railgauge: Run, verdict: Callable[[], dict[str, Any]]
+) -> Accept:
+    """The verdict of `railgauge accept` there, without the faults of earlier tests."""
+    deadline = time.monotonic() + PATIENCE_S
+    while "Initialize" in (shown := lab_command(subnet, "exec", "n3", "iblinkinfo", "-l").stdout):
+        assert time.monotonic() < deadline, shown
+        time.sleep(1)
+
+    def run(*options: str) -> dict[str, Any]:
+        lab = {"RAILGAUGE_LAB_DIR": str(subnet.folders.lab)}
+        answer = railgauge("accept", "--system", "lab-ib", *options, **lab)
+        found = verdict()
+        assert answer.returncode == found["exit_code"], answer.stdout
+        return found
+
+    return run
+
+
+def rejecting(found: dict[str, Any]) -> dict[str, Any]:
+    """The one finding that rejects."""
+    (finding,) = [one for one in found["findings"] if one["weight"] == "reject"]
+    return dict(finding)
+
+
+def test_a_healthy_subnet_is_accepted(accept: Accept) -> None:
+    found = accept()
+    assert found["verdict"] == "accept", found["findings"]
+
+
+def test_a_host_that_lost_lanes_is_rejected(subnet: Lab, accept: Accept) -> None:
+    faults.add_typed(subnet, "ib-lanes", ["n1:mlx5_0", "1"])
+    found = accept()
+    finding = rejecting(found)
+    assert (found["verdict"], finding["kind"], finding["nodes"]) == ("reject", "link-width", ["n1"])
+    assert "leaf1 port 3 (cable to n1 mlx5_0 port 1): 1 lanes of 12" in finding["message"]
+    assert "seat the cable" in finding["next_step"]
+    assert [suspect["name"] for suspect in found["suspects"]] == ["n1"]
+
+
+def test_a_reader_without_a_link_is_named_by_another_one(subnet: Lab, accept: Accept) -> None:
+    faults.add_typed(subnet, "ib-down", ["n1:mlx5_0"])
+    finding = rejecting(accept("--", "-n", "InfinibandFabric"))
+    assert (finding["kind"], finding["nodes"]) == ("device-missing", ["n1"])
+    assert "n1 mlx5_0 (cable to leaf1 port 3)" in finding["message"]
+
+
+def test_a_link_between_switches_names_no_node(subnet: Lab, accept: Accept) -> None:
+    faults.add_typed(subnet, "ib-lanes", ["leaf1:spine2", "1"])
+    found = accept("--", "-n", "InfinibandFabric")
+    finding = rejecting(found)
+    assert (finding["kind"], finding["nodes"], found["suspects"]) == ("link-width", [], [])
+    assert "spine2 port 1 (cable to leaf1 port 8): 1 lanes of 12" in finding["message"]
+
+
+def test_errors_that_a_port_counts_meanwhile_are_found(subnet: Lab, accept: Accept) -> None:
+    faults.add_typed(subnet, "ib-errors", ["n6:mlx5_0", "200"])
+    found = accept("--", "-n", "Infiniband")
+    finding = rejecting(found)
+    assert (finding["check"], finding["kind"]) == ("InfinibandCounters", "counter-moved")
+    assert "n6 mlx5_0 port 1 (cable to leaf3 port 3): SymbolErrorCounter" in finding["message"]
+    assert (finding["nodes"], found["suspects"]) == ([], [])

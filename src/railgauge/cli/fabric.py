@@ -47,21 +47,7 @@ def _read(folder: Path | None, device: str, routes: bool = True) -> Fabric:
 
     if folder is not None:
         return folders.from_folder(folder)
-    return folders.from_texts(asking.ask(_options(device), routes))
-
-
-def _options(device: str) -> list[str]:
-    from railgauge.fabric.folder import FabricError
-
-    if not device:
-        return []
-    name, _, port = device.partition(":")
-    if not name or not port.isdigit() or name.startswith("-"):
-        raise FabricError(
-            f"--device {device}, expected a device and its port",
-            next_step="--device mlx5_0:1; ibstat -l lists devices",
-        )
-    return ["-C", name, "-P", port]
+    return folders.from_texts(asking.ask(device, routes))
 
 
 @click.group()
@@ -86,7 +72,7 @@ def show(folder: Path | None, device: str, save: Path | None, as_json: bool) -> 
     from railgauge.fabric import folder as folders
 
     if folder is None:
-        texts = asking.ask(_options(device))
+        texts = asking.ask(device)
         if save is not None:
             asking.save(texts, save)
         read = folders.from_texts(texts)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from railgauge.common.atomic import write_text
 from railgauge.fabric.folder import FabricError
@@ -19,7 +20,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "dump_fts.txt": ("dump_fts",),
 }
 #: The exit codes of a command that printed all: ibqueryerrors ends with 1 where it found errors.
-_GOOD = {"ibqueryerrors": (0, 1)}
+_GOOD: Mapping[str, tuple[int, ...]] = {"ibqueryerrors": (0, 1)}
 #: Of one command. Discovery of 2,000 hosts takes seconds; an SM that does not answer, forever.
 _LIMIT_S = 600
 
@@ -29,28 +30,58 @@ RIGHTS = (
 )
 
 
-def ask(device: Sequence[str] = (), routes: bool = True) -> dict[str, str]:
-    """What the commands print, by file; FabricError of the first that fails. `device` are options
-    that all of them take, such as `-C mlx5_0 -P 1`.
+class Command(NamedTuple):
+    """A command, and the exit codes with which it has printed all."""
+
+    argv: tuple[str, ...]
+    good: tuple[int, ...]
+
+
+def commands(device: str = "", prefix: Sequence[str] = ()) -> dict[str, Command]:
+    """The commands by file. They ask by a local port, as in `mlx5_0:1`, else by one that they
+    choose. The words of `prefix` stand before each, as in `ssh sm1`.
     """
+    options = device_options(device)
+    return {
+        name: Command((*prefix, *command, *options), _GOOD.get(command[0], (0,)))
+        for name, command in COMMANDS.items()
+    }
+
+
+def device_options(device: str) -> tuple[str, ...]:
+    """The options of all commands for a local port such as `mlx5_0:1`; none for ""."""
+    if not device:
+        return ()
+    name, _, port = device.partition(":")
+    if not name or not port.isdigit() or name.startswith("-"):
+        raise FabricError(
+            f"--device {device}, expected a device and its port",
+            next_step="--device mlx5_0:1; ibstat -l lists devices",
+        )
+    return "-C", name, "-P", port
+
+
+def ask(device: str = "", routes: bool = True) -> dict[str, str]:
+    """What the commands print, by file; FabricError of the first that fails."""
     texts = {}
-    for name, command in COMMANDS.items():
+    for name, command in commands(device).items():
         if name == "dump_fts.txt" and not routes:
             continue
-        if shutil.which(command[0]) is None:
+        program = command.argv[0]
+        if shutil.which(program) is None:
             raise FabricError(
-                f"{command[0]} is not installed here, expected infiniband-diags",
+                f"{program} is not installed here, expected infiniband-diags",
                 next_step="run this on a host of the subnet, or give saved outputs: --from FOLDER",
             )
-        texts[name] = _output([*command, *device])
+        texts[name] = _output(command)
     return texts
 
 
-def _output(command: Sequence[str]) -> str:
-    shown = " ".join(command)
+def _output(command: Command) -> str:
+    shown = " ".join(command.argv)
     try:
         ended = subprocess.run(
-            command,
+            command.argv,
             capture_output=True,
             text=True,
             errors="replace",
@@ -64,7 +95,7 @@ def _output(command: Sequence[str]) -> str:
         ) from None
     except OSError as error:
         raise FabricError(f"{shown}: {error.strerror}", next_step=RIGHTS) from None
-    if ended.returncode not in _GOOD.get(command[0], (0,)) or not ended.stdout:
+    if ended.returncode not in command.good or not ended.stdout:
         lines = ended.stderr.strip().splitlines()
         raise FabricError(
             f"{shown}: exit code {ended.returncode}{': ' + lines[-1] if lines else ''}",

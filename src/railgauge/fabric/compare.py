@@ -8,10 +8,12 @@ from railgauge.fabric.findings import FabricFinding
 from railgauge.fabric.folder import Fabric
 
 
-def compare(before: Fabric, after: Fabric) -> tuple[list[FabricFinding], list[str]]:
+def compare(
+    before: Fabric, after: Fabric, allowed: int = 0
+) -> tuple[list[FabricFinding], list[str]]:
     """The findings of `after` with the cabling of `before` as the expected one, without those that
-    `before` has too; counters that moved; switches with another firmware. And what could not be
-    compared.
+    `before` has too; counters that moved, those by at most `allowed` as notes; switches with
+    another firmware. And what could not be compared.
     """
     wanted = expected.of_fabric(before)
     old = {(f.kind, f.device, f.port) for f in check(before, wanted)}
@@ -24,7 +26,7 @@ def compare(before: Fabric, after: Fabric) -> tuple[list[FabricFinding], list[st
     ]
     lacking = []
     if before.counted is not None and after.counted is not None:
-        found += counters.moved(after.subnet, before.counted, after.counted)
+        found += counters.moved(after.subnet, before.counted, after.counted, allowed)
     else:
         lacking.append("counters: both readings need an output of ibqueryerrors or perfquery")
     if before.tables is None or after.tables is None:

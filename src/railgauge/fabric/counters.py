@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from railgauge.fabric.findings import FabricFinding
@@ -10,7 +11,8 @@ from railgauge.fabric.subnet import PortId, Subnet
 
 #: What healthy ports count too: data that congestion has discarded, multicast that goes nowhere.
 HARMLESS = frozenset({"PortXmitDiscards", "PortRcvSwitchRelayErrors"})
-
+#: A link that went down, or was trained again: each time counts.
+LINK_EVENTS = frozenset({"LinkDownedCounter", "LinkErrorRecoveryCounter"})
 
 _NO_THRESHOLDS = "save the counters again, with ibqueryerrors --threshold-file /dev/null"
 
@@ -32,9 +34,12 @@ def saturated(subnet: Subnet, counted: Counted) -> Iterator[FabricFinding]:
                 yield _stands(subnet, port, message)
 
 
-def moved(subnet: Subnet, before: Counted, after: Counted) -> Iterator[FabricFinding]:
-    """A finding for each error counter that moved between two readings. A port or counter that is
-    in one reading only counts from 0 there: ibqueryerrors leaves out what is 0.
+def moved(
+    subnet: Subnet, before: Counted, after: Counted, allowed: int = 0
+) -> Iterator[FabricFinding]:
+    """A finding for each error counter that moved between two readings: a note where it counted no
+    more than `allowed`. A port or counter that is in one reading only counts from 0 there:
+    ibqueryerrors leaves out what is 0.
     """
     for port, values in after.of_port.items():
         was: Mapping[str, int] = before.of_port.get(port, {})
@@ -57,30 +62,32 @@ def moved(subnet: Subnet, before: Counted, after: Counted) -> Iterator[FabricFin
                 step = (
                     f"perfquery -x {_lid(subnet, port)} {port.port}, twice; then change the cable"
                 )
+                growth, words = _growth(name, first, value)
+                few = growth <= allowed and name not in LINK_EVENTS
                 yield FabricFinding(
                     "counter-moved",
                     *_place(subnet, port),
-                    f"{name} {_by(name, first, value)}",
+                    f"{name} {words}",
                     step,
-                    "note" if name in HARMLESS else "fault",
+                    "note" if few or name in HARMLESS else "fault",
                 )
 
 
-def _by(name: str, first: int, value: int) -> str:
-    """By how much a counter moved. One of up to 16 bits never goes back by itself; one of 64 bits
-    wraps where it was in the last quarter and is in the first one.
+def _growth(name: str, first: int, value: int) -> tuple[float, str]:
+    """By how much a counter moved, inf where it stopped; and the same in words. One of up to 16
+    bits never goes back by itself; one of 64 bits wraps where it was in the last quarter and is in
+    the first one.
     """
     top = greatest(name, first, value)
     wraps = top == 2**BITS_OF_OTHERS - 1
     if value == top and not wraps:
-        return f"moved by at least {value - first}, to {value}, where it stops"
+        return math.inf, f"moved by at least {value - first}, to {value}, where it stops"
     if value > first:
-        return f"moved by {value - first}, from {first} to {value}"
+        return value - first, f"moved by {value - first}, from {first} to {value}"
     if wraps and first > top - top // 4 and value < top // 4:
-        return (
-            f"moved by {value - first + top + 1}, from {first} past its greatest value to {value}"
-        )
-    return f"moved by at least {value}: it was cleared in between, at {first} or more"
+        growth = value - first + top + 1
+        return growth, f"moved by {growth}, from {first} past its greatest value to {value}"
+    return value, f"moved by at least {value}: it was cleared in between, at {first} or more"
 
 
 def _place(subnet: Subnet, port: PortId) -> tuple[str, int, str]:

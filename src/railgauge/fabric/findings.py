@@ -22,6 +22,11 @@ class FabricFinding:
     weight: Literal["fault", "note"] = "fault"
 
     def __str__(self) -> str:
+        return f"{self.kind}: {self.words}"
+
+    @property
+    def words(self) -> str:
+        """Where it is and what is wrong, without the kind."""
         where = f"{self.device} port {self.port}" if self.port else self.device
         far = f" (cable to {self.far})" if self.far else ""
-        return f"{self.kind}: {where}{far}: {self.message}"
+        return f"{where}{far}: {self.message}"

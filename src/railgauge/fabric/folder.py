@@ -89,7 +89,7 @@ _KINDS: Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
     ),
     "iblinkinfo": (re.compile(r"==>.*\[[^\]]*\] \"", re.M), linkinfo.read),
     "ibqueryerrors": (
-        re.compile(r"^## Summary: [0-9]|^Errors for 0x|^Data Counters for 0x", re.M),
+        re.compile(r"^## Summary: [0-9]|^Errors for (?:0x|\")|^Data Counters for 0x", re.M),
         counters.queryerrors,
     ),
     "perfquery": (re.compile(r"^# Port (?:extended )?counters: Lid ", re.M), counters.perfquery),
@@ -204,15 +204,25 @@ def _states(subnet: Subnet, listed: list[Listed]) -> dict[PortId, PortState]:
 
 
 def _by_node(subnet: Subnet, counted: Counted) -> Counted:
-    """ibqueryerrors gives node GUIDs, as ibnetdiscover does."""
-    strange = [port for port in counted.of_port if port.guid not in subnet.devices]
-    if strange and len(strange) == len(counted.of_port):
+    """The counters by the ports of the subnet. Of a switch ibqueryerrors prints its GUID, of an HCA
+    that of the port.
+    """
+    of_port = {}
+    strange = []
+    for printed, values in counted.of_port.items():
+        guid = printed.guid
+        if guid not in subnet.devices and guid in subnet.port_guids:
+            guid = subnet.port_guids[guid].guid
+        if guid not in subnet.devices:
+            strange.append(printed)
+        of_port[PortId(guid, printed.port)] = values
+    if strange and len(strange) == len(of_port):
         raise FabricError(
             f"ibqueryerrors has {strange[0].guid:#018x}, which ibnetdiscover has not: they are of "
             "two subnets",
             next_step="save both again: railgauge fabric show --save FOLDER",
         )
-    return counted
+    return counted._replace(of_port=of_port)
 
 
 def _with_perfquery(

@@ -61,6 +61,15 @@ RAILS_APART = "rails-apart"
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
 ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 
+#: What is wrong with an InfiniBand subnet (railgauge.fabric). It speaks against the nodes that the
+#: failure names, and against no other node that was measured with it.
+OF_THE_SUBNET = (
+    *("cable-missing", "cable-moved", "cable-unexpected", "counter-moved", "device-missing"),
+    *("device-renamed", "device-unexpected", "guid-duplicated", "host-hcas", "link-speed"),
+    *("link-width", "name-duplicated", "port-not-active", "routes-unbalanced"),
+    *("subnet-not-active", "switch-firmware"),
+)
+
 #: Kinds that say only that somebody else was in the way: the place is still to be measured.
 BY_OTHERS = (DISTURBED, TAKEN)
 

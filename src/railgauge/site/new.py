@@ -39,7 +39,7 @@ from railgauge.yamlfile import load as load_yaml
 _LEFT_OUT = ("recorded", "lab.yaml", "site.lock", "__pycache__")
 
 #: And what somebody chose for those machines: settings, the stack's packages, firmware.
-_SOMEBODYS = ("tuning", "spack", "expected.yaml", "fabric.json")
+_SOMEBODYS = ("tuning", "spack", "expected.yaml", "fabric.json", "subnet.json")
 
 _NOTHING_EXPECTED = """\
 # What every node must show; configs/systems/dgx-h100/expected.yaml shows the form. Without entries

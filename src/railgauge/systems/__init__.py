@@ -28,6 +28,9 @@ from railgauge.systems.contention import (
 from railgauge.systems.fabric import (
     Fabric as Fabric,
 )
+from railgauge.systems.infiniband import (
+    Infiniband as Infiniband,
+)
 from railgauge.systems.rdma import (
     Expression as Expression,
 )

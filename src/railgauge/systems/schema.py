@@ -18,6 +18,7 @@ from railgauge.slurm import client
 from railgauge.systems.application import Applications
 from railgauge.systems.contention import Contention
 from railgauge.systems.fabric import Fabric
+from railgauge.systems.infiniband import Infiniband
 from railgauge.systems.nccl import Nccl
 from railgauge.systems.rdma import Expression, Gbits, Rdma
 from railgauge.systems.wan import Bond, Wan
@@ -360,6 +361,8 @@ class Extras(Strict):
     """With the feature nccl."""
     fabric: Fabric | None = None
     """With the feature fabric."""
+    infiniband: Infiniband = Infiniband()
+    """With the feature infiniband."""
     contention: Contention | None = None
     """With the feature contention."""
 
@@ -388,6 +391,13 @@ class Extras(Strict):
             without = [node for node in hostlist.expand(self.nodes) if node not in there]
             if without:
                 raise ValueError(f"leaves: {hostlist.fold(without)} of nodes is on none of them")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _subnet_is_read_by_one_of_its_nodes(self) -> Extras:
+        reader = self.infiniband.node
+        if reader and reader not in hostlist.expand(self.nodes):
+            raise ValueError(f"infiniband: {reader} is none of nodes, {self.nodes}")
         return self
 
     @pydantic.model_validator(mode="after")

@@ -65,6 +65,15 @@ def test_errors_that_ibqueryerrors_found_are_no_failure(
         program(tmp_path, command[0], 'echo "$@"; exit 0')
     program(tmp_path, "ibqueryerrors", "echo found; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
-    texts = asking.ask(["-C", "mlx5_0", "-P", "1"])
+    texts = asking.ask("mlx5_0:1")
     assert texts["ibqueryerrors.txt"] == "found\n"
     assert texts["iblinkinfo.txt"] == "-l -C mlx5_0 -P 1\n"
+
+
+def test_a_prefix_and_a_port_leave_the_commands_as_they_are() -> None:
+    made = asking.commands("mlx5_0:1", ["ssh", "sm1"])
+    assert made.keys() == asking.COMMANDS.keys()
+    for name, command in asking.COMMANDS.items():
+        assert made[name].argv == ("ssh", "sm1", *command, "-C", "mlx5_0", "-P", "1")
+    assert made["ibqueryerrors.txt"].good == (0, 1)
+    assert made["dump_fts.txt"].good == (0,)

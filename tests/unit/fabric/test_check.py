@@ -328,3 +328,26 @@ def test_an_update_of_a_switch_and_other_lids_are_notes() -> None:
         ("firmware-changed", "note"),
         ("lids-changed", "note"),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "value", "weight"),
+    [
+        ("SymbolErrorCounter", 0, 10, "note"),
+        ("SymbolErrorCounter", 0, 11, "fault"),
+        ("SymbolErrorCounter", 65530, 65535, "fault"),
+        ("SymbolErrorCounter", 400, 3, "note"),
+        ("SymbolErrorCounter", 400, 30, "fault"),
+        ("LinkDownedCounter", 1, 2, "fault"),
+        ("LinkErrorRecoveryCounter", 1, 2, "fault"),
+        ("PortXmitDiscards", 0, 5000, "note"),
+    ],
+)
+def test_a_few_errors_are_a_note_where_they_are_allowed(
+    name: str, first: int, value: int, weight: str
+) -> None:
+    port = next(iter(LARGE.subnet.cable_at))
+    before = dataclasses.replace(LARGE, counted=Counted({port: {name: first}}))
+    after = dataclasses.replace(LARGE, counted=Counted({port: {name: value}}))
+    found, _ = compare(before, after, allowed=10)
+    assert [(one.kind, one.weight) for one in found] == [("counter-moved", weight)]

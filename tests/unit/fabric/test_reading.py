@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.fabric.folder import FabricError, from_texts
+from railgauge.fabric.folder import FabricError, from_texts, kind_of
 from railgauge.fabric.reading import counters, discover, linkinfo, others, tables
 from railgauge.fabric.subnet import Cable, End, PortId, PortState, Rate
 from railgauge.tools import ParseError
@@ -35,6 +35,7 @@ READERS: list[tuple[str, Callable[[str], Any]]] = [
     ("slow/iblinkinfo-l.txt", linkinfo.read),
     ("slow/ibqueryerrors.txt", counters.queryerrors),
     ("slow/ibqueryerrors-all.txt", counters.queryerrors),
+    ("counting/before/ibqueryerrors.txt", counters.queryerrors),
     ("slow/perfquery.txt", counters.perfquery),
     ("slow/perfquery-x.txt", counters.perfquery),
     ("slow/dump_fts.txt", tables.dumped),
@@ -204,6 +205,24 @@ def test_errors_have_their_ports_and_values() -> None:
         PortId(LEAF1, 5): {"LinkDownedCounter": 7},
     }
     assert counted.nodes == 12
+
+
+def test_errors_of_an_hca_are_those_of_its_port() -> None:
+    """ibqueryerrors names it without a GUID, and prints that of the port below."""
+    files = ("ibnetdiscover", "iblinkinfo", "ibqueryerrors", "dump_fts")
+    read = from_texts({f"{file}.txt": text(f"counting/before/{file}.txt") for file in files})
+    assert read.counted is not None
+    ((port, values),) = read.counted.of_port.items()
+    assert (read.subnet.end(port), values) == (End("n5 mlx5_0", 1), {"SymbolErrorCounter": 21})
+    assert "ibqueryerrors" in read.sources
+
+
+def test_errors_of_hcas_alone_are_known_as_an_output() -> None:
+    """Of so many that the summary stands far below."""
+    (head, line, *rest) = text("counting/before/ibqueryerrors.txt").split("\n")
+    many = "\n".join([head, line] * 100 + rest).replace("1 bad nodes", "100 bad nodes")
+    assert kind_of(many) == "ibqueryerrors"
+    assert counters.queryerrors(many).of_port
 
 
 def test_thresholds_are_known() -> None:

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from railgauge import paths
 from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.fabric import expected
 from railgauge.lab import fault_kinds, faults, spec, subnet
 from railgauge.lab.cluster import Lab
 from railgauge.lab.releases import RELEASES
@@ -28,6 +30,17 @@ def test_every_node_and_the_head_have_their_hcas_on_a_leaf() -> None:
     assert {d.name for d in made.devices if d.kind == "switch"} == {
         *("leaf1", "leaf2", "leaf3", "leaf4", "spine1", "spine2")
     }
+
+
+def test_the_expected_cabling_of_lab_ib_is_that_of_the_lab() -> None:
+    made = subnet.of(LAB_IB)
+    wanted = expected.load(paths.SYSTEMS / "lab-ib" / "subnet.json")
+    devices = {name: (int(d.guid, 16), d.kind, d.ports) for name, d in wanted.devices.items()}
+    assert devices == {d.name: (d.guid, d.kind, d.ports) for d in made.devices}
+    cables = {tuple(sorted((tuple(c.a), tuple(c.b)))): (c.width, c.speed) for c in made.cables}
+    assert {
+        tuple(sorted(((c.a, c.a_port), (c.b, c.b_port)))): (c.width, c.speed) for c in wanted.cables
+    } == cables
 
 
 def test_every_switch_has_a_port_for_a_cable_that_is_moved() -> None:

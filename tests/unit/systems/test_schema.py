@@ -876,3 +876,26 @@ def test_what_reframe_or_a_limit_could_not_use_is_named(
 ) -> None:
     path = write(text=GOOD.replace(good, bad, 1))
     assert told in (error := load_error()) and str(path) in error
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        ("device: mlx5_0", "device"),
+        ("device: '-C:1'", "device"),
+        ("node: n9", "n9 is none of nodes"),
+        ("prefix: sudo", "prefix"),
+        ("timeout_s: 1", "timeout_s"),
+        ("most_errors: -1", "most_errors"),
+    ],
+)
+def test_a_subnet_that_cannot_be_read_so_is_refused(write: Write, found: str, says: str) -> None:
+    write(text=GOOD.replace("required:", f"infiniband: {{{found}}}\n      required:"))
+    with pytest.raises(ConfigurationError, match=says):
+        systems.load("alps")
+
+
+def test_a_subnet_needs_no_description(write: Write) -> None:
+    write(text=GOOD.replace("features: [tcp, gpu]", "features: [tcp, infiniband]"))
+    how = systems.load("alps").partition("gpu").extras.infiniband
+    assert (how.device, how.node, how.prefix, how.timeout_s) == ("", "", [], 120)

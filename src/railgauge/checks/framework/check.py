@@ -77,6 +77,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: what moves data, where transfers by several tools are compared
     transfer_tool: str = ""
+    #: no job of a partition is submitted before all checks with a lower turn have ended there
+    turn: int = 0
     #: the metrics that must have a reference; none: as `gates` says, as a rule all
     gating: tuple[str, ...] = ()
 

@@ -80,3 +80,8 @@ def of_count(measurement: Measurement, count: int, source: str) -> Reference:
         kind="floor",
         provenance=Provenance(source=source, date=datetime.date.today()),
     )
+
+
+def at_least(measurement: Measurement, count: int, source: str) -> Reference:
+    """So many or more, as a file of the system's description says, `source`."""
+    return of_count(measurement, count, source).model_copy(update={"upper": None})

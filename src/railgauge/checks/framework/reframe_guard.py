@@ -360,6 +360,28 @@ def with_passed_places(original: Callable[[Any, Any], bool], question: str) -> C
     return ask
 
 
+def in_turn(original: Callable[[Any, Any], int]) -> Callable[[Any, Any], int]:
+    """Let a case wait until all cases of its partition with a lower `turn` have ended, well or not:
+    ReFrame's own dependencies would leave it out where one of them failed.
+    """
+
+    @functools.wraps(original)
+    def advance_startup(self: Any, task: Any) -> int:
+        turn, partition = turn_of(task), task.testcase.partition.name
+        waits = any(
+            turn_of(other) < turn and other.testcase.partition.name == partition
+            for other in self._current_tasks
+        )
+        return 0 if waits else original(self, task)
+
+    return advance_startup
+
+
+def turn_of(case: Any) -> int:
+    """When a case runs among those of its partition, the lowest first."""
+    return getattr(case.check, "turn", 0)
+
+
 def _has_results(check: Any) -> bool:
     return bool(getattr(check, "results", ()))
 
@@ -385,6 +407,7 @@ def install() -> None:
         refuse_impossible_schedule(self, testcases)
         refuse_empty_session(self, testcases)
         refuse_endless_case(self, testcases)
+        testcases = sorted(testcases, key=turn_of)
         folder = paths.campaign_folder()
         if folder is not None:
             refuse_other_stage()
@@ -413,6 +436,7 @@ def install() -> None:
     policy = AsynchronousExecutionPolicy
     policy.deps_failed = with_passed_places(policy.deps_failed, "failed")
     policy.deps_succeeded = with_passed_places(policy.deps_succeeded, "succeeded")
+    policy._advance_startup = in_turn(policy._advance_startup)
     slurm_scheduler._run_strict = without_resized(slurm_scheduler._run_strict)
     slurm_scheduler.slurm_state_completed = with_preempted(slurm_scheduler.slurm_state_completed)
     slurm_scheduler._SlurmJob.nodelist = cache_nodelist(slurm_scheduler._SlurmJob.nodelist)

@@ -42,8 +42,9 @@ BITS_OF_OTHERS = 64
 
 
 class Counted(NamedTuple):
-    """The counters of ports. One that is not there is 0, or with `thresholds` it is at most its
-    threshold: ibqueryerrors leaves those out.
+    """The counters of ports, by the GUID that was printed: that of a node, or of the port. One that
+    is not there is 0, or with `thresholds` it is at most its threshold: ibqueryerrors leaves those
+    out.
     """
 
     of_port: Mapping[PortId, Mapping[str, int]]
@@ -52,7 +53,8 @@ class Counted(NamedTuple):
     nodes: int = 0
 
 
-_NODE = re.compile(r'(Errors|Data Counters) for 0x([0-9a-f]{1,16}) "(.*)"')
+#: Errors of an HCA stand below a line without GUID, and then the port's GUID is in their line.
+_NODE = re.compile(r'(?:(Errors|Data Counters) for 0x[0-9a-f]{1,16}|(Errors) for) ".*"')
 _PORT = re.compile(
     r" +GUID 0x([0-9a-f]{1,16}) port ([0-9]+|ALL):((?: \[[A-Za-z0-9]+ == [^\]]*\])*)"
 )
@@ -70,7 +72,7 @@ def queryerrors(text: str) -> Counted:
     nodes, bad, errors, port_count, thresholds = 0, None, 0, None, False
     for number, line in enumerate(lines, start=1):
         if found := _NODE.fullmatch(line):
-            errors += found[1] == "Errors"
+            errors += "Errors" in (found[1], found[2])
         elif found := _PORT.fullmatch(line):
             if found[2] != "ALL":
                 values = {name: int(value) for name, value in _VALUE.findall(found[3])}

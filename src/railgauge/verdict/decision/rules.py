@@ -22,8 +22,10 @@ from railgauge.model.failure import (
     ENVIRONMENT,
     NO_REFERENCE,
     NOT_MEASURED,
+    OF_THE_SUBNET,
     TAKEN,
     UNAVAILABLE,
+    Failure,
 )
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded, step_to_record
@@ -175,13 +177,13 @@ def _case_findings(case: Case) -> list[Finding]:
             failure.kind,
             failure.message,
             next_step=failure.next_step,
-            **{**_where(case), "nodes": failure.nodes or case.nodes},
+            **{**_where(case), "nodes": _nodes_of(failure, case)},
         )
         for failure in case.failures
     ]
     # The preflights' numbers count what their failures name; a disturbed job's count for nothing.
     if not case.disturbed and not any(
-        failure.kind in ("path", "state") for failure in case.failures
+        failure.kind in ("path", "state", *OF_THE_SUBNET) for failure in case.failures
     ):
         findings += [_row_finding(case, row) for row in case.rows if row.within is False]
     if findings:
@@ -200,6 +202,13 @@ def _case_findings(case: Case) -> list[Finding]:
     # No result of the check, no node named: Slurm, the file system or the suite itself.
     reason = case.reason or f"ReFrame says {case.result}, and the check left no result"
     return [Finding("inconclusive", "no-result", reason, **_where(case))]
+
+
+def _nodes_of(failure: Failure, case: Case) -> tuple[str, ...]:
+    """The nodes that a failure speaks against: those that it names, else all of its place. What is
+    wrong between switches names none.
+    """
+    return failure.nodes or (() if failure.kind in OF_THE_SUBNET else case.nodes)
 
 
 NOT_RUN = "not-run"

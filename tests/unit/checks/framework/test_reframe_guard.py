@@ -75,3 +75,39 @@ def test_reframes_jobs_are_such_jobs() -> None:
     job = slurm._SlurmJob("name")
     assert (job._nodespec, job._nodelist) == (None, [])
     assert isinstance(slurm._SlurmJob.nodelist, property)
+
+
+def task(turn: int | None, partition: str = "ns") -> SimpleNamespace:
+    check = SimpleNamespace() if turn is None else SimpleNamespace(turn=turn)
+    case = SimpleNamespace(partition=SimpleNamespace(name=partition))
+    return SimpleNamespace(check=check, testcase=case)
+
+
+@pytest.mark.parametrize(
+    ("turn", "others", "starts"),
+    [
+        (1, [task(0)], False),
+        (1, [task(None)], False),
+        (1, [task(-1)], False),
+        (0, [task(-1)], False),
+        (1, [task(1)], True),
+        (0, [task(0), task(1)], True),
+        (None, [task(1)], True),
+        (-1, [task(0), task(1)], True),
+        (1, [task(0, "other")], True),
+    ],
+)
+def test_a_case_waits_for_those_of_its_partition_with_a_lower_turn(
+    turn: int | None, others: list[SimpleNamespace], starts: bool
+) -> None:
+    advance = reframe_guard.in_turn(lambda policy, task: 1)
+    own = task(turn)
+    assert advance(SimpleNamespace(_current_tasks=[*others, own]), own) == int(starts)
+
+
+def test_cases_that_have_the_same_turn_keep_their_order() -> None:
+    """ReFrame's serial policy goes by the list."""
+    cases = [SimpleNamespace(name=n, check=task(turn).check) for n, turn in enumerate((1, 0, None))]
+    first = SimpleNamespace(name=3, check=task(-1).check)
+    in_order = sorted([*cases, first], key=reframe_guard.turn_of)
+    assert [case.name for case in in_order] == [3, 1, 2, 0]
