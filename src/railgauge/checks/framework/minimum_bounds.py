@@ -1,5 +1,5 @@
 """Floors that follow from a system's description: they prove that what it names is there and works,
-and no more. When they apply is said by `bounds.py`.
+and no more. `bounds.py` says when they apply.
 """
 
 from __future__ import annotations
