@@ -55,6 +55,8 @@ _GUARD = "src/railgauge/checks/framework/reframe_guard.py"
 _PLAN = "src/railgauge/checks/framework/plan.py"
 _ATTEMPTS = "src/railgauge/verdict/campaign/session_results.py"
 _COMPARE = "src/railgauge/verdict/campaign/cases.py"
+_BOUNDS = "src/railgauge/checks/framework/bounds.py"
+_BOUNDS_TEST = "tests/unit/checks/framework/test_bounds.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
 _RULES = "tests/unit/verdict/decision/test_rules.py"
 _INNOCENTS = "tests/unit/locating/test_innocents.py"
@@ -710,9 +712,9 @@ MUTANTS = [
     ),
     Mutant(
         "a floor accepts where a baseline is stored for another condition",
-        "src/railgauge/checks/framework/check.py",
-        "return None if self.baseline_elsewhere(measurement) else found",
-        "return found",
+        _BOUNDS,
+        "is_floor and reference.admits(number.value) and bool(baseline_elsewhere(of, number))",
+        "False",
         "tests/unit/checks/jobs/test_sweep.py -k floor_never_accepts",
     ),
     Mutant(
@@ -949,7 +951,7 @@ MUTANTS = [
     Mutant(
         "groups that are slow alike are good where no number is stored",
         "src/railgauge/checks/collectives/nccl.py",
-        "        return self._lowest(lambda m: shares.reference(m, self.limit(m), of_system))\n",
+        '        return self._lowest("share")\n',
         "        return {}\n",
         "tests/unit/checks/collectives/test_nccl.py -k share_of_the_limit",
     ),
@@ -2749,10 +2751,48 @@ MUTANTS = [
     ),
     Mutant(
         "a stored reference is looked for after the floor",
-        "src/railgauge/checks/framework/check.py",
-        "self.stored.find(check, partition, measurement) or self.floor(measurement)",
-        "self.floor(measurement) or self.stored.find(check, partition, measurement)",
-        f"{_FOOLING} -k StoredNumbersWin",
+        _BOUNDS,
+        '        ("stored", lambda: stored),\n'
+        '        ("minimum", lambda: of.minimum(number) if stored is None else None),\n',
+        '        ("minimum", lambda: of.minimum(number)),\n        ("stored", lambda: stored),\n',
+        f"{_BOUNDS_TEST} -k first_source",
+    ),
+    Mutant(
+        "a stored reference judges before what the description says",
+        _BOUNDS,
+        '        ("description", lambda: of.described(number)),\n'
+        '        ("stored", lambda: stored),\n',
+        '        ("stored", lambda: stored),\n'
+        '        ("description", lambda: of.described(number)),\n',
+        f"{_BOUNDS_TEST} -k first_source",
+    ),
+    Mutant(
+        "a minimum rejects what a stored floor does not",
+        _BOUNDS,
+        "of.minimum(number) if stored is None else None",
+        "of.minimum(number)",
+        f"{_BOUNDS_TEST} -k exceptions",
+    ),
+    Mutant(
+        "a run that records a baseline is judged by the last one",
+        _BOUNDS,
+        'if of.gate == "baseline":\n        return\n',
+        "if False:\n        return\n",
+        f"{_BOUNDS_TEST} -k exceptions",
+    ),
+    Mutant(
+        "a share judges what needs no reference",
+        _BOUNDS,
+        'if known == "place" or (known == "value" and not of.gates(number)):',
+        'if known == "place":',
+        f"{_BOUNDS_TEST} -k exceptions",
+    ),
+    Mutant(
+        "nodes act on another bound than the one that judges",
+        _BOUNDS,
+        "applies = (reference.lowest if is_more_better else reference.highest) is not None",
+        'applies = source == "share"',
+        f"{_BOUNDS_TEST} -k before_the_run",
     ),
     Mutant(
         "of two systems of a host the first is taken",

@@ -11,6 +11,7 @@ import datetime
 import itertools
 import math
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -394,36 +395,26 @@ class References:
         nearest = min(differing, key=len, default={})
         return ", ".join(f"{part} {'none' if v is None else v}" for part, v in nearest.items())
 
-    def least(
+    def highest_bound(
         self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
-    ) -> float | None:
-        """The highest lower bound of a metric under any condition of a check on a partition that
-        these two admit.
-        """
-        admitted = self._admitted(check, partition, metric, within, load)
-        return max((r.lowest for r in admitted if r.lowest is not None), default=None)
+    ) -> Reference | None:
+        """The reference with the highest bound on the worse side of a metric, of all conditions of
+        a check on a partition that `within` and `load` admit; None where none has such a bound.
 
-    def most(
-        self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
-    ) -> float | None:
-        """The highest upper bound of a metric, likewise: what is beyond it fails under each of
-        these conditions.
+        A rate below the highest lower bound fails under one of these conditions at least. What is
+        above the highest upper bound fails under each of them.
         """
-        admitted = self._admitted(check, partition, metric, within, load)
-        return max((r.highest for r in admitted if r.highest is not None), default=None)
-
-    def _admitted(
-        self, check: str, partition: str, metric: str, within: Within | None, load: Load | None
-    ) -> list[Reference]:
-        """The references of a metric under any condition that these two admit."""
-        return [
+        side = attrgetter("lowest" if METRICS[metric].better == "more" else "highest")
+        admitted = [
             reference
             for key, reference in self._gating.items()
             if key[:2] == (check, partition)
             and key[-2] == metric
             and key[_PARTS.index("within")] in (within, None)
             and key[_PARTS.index("load")] in (load, None)
+            and side(reference) is not None
         ]
+        return max(admitted, key=side, default=None)
 
     def context(self, check: str, partition: str, measurement: Measurement) -> list[Reference]:
         """Published numbers to look at beside this one, none of which is its reference.

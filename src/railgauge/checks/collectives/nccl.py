@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from railgauge import paths
 from railgauge.checks.collectives import nccl_hang
 from railgauge.checks.collectives.nccl_cases import fabric_of, places_of
 from railgauge.checks.framework import topology
+from railgauge.checks.framework.bounds import Source, find_stored, in_order
 from railgauge.checks.framework.cases import Case, GroupCase
 from railgauge.checks.framework.observation import Facts, Observation
 from railgauge.checks.jobs import container, lost_links
@@ -28,11 +29,12 @@ from railgauge.checks.jobs.uplink_counters import (
 )
 from railgauge.checks.preflight.firmware_and_tuning import of_states
 from railgauge.checks.rdma.rail import of_rails_among
-from railgauge.model import limits, references, shares
+from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
+from railgauge.model.references import Reference
 from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersUnread
 from railgauge.stack import installed
@@ -203,23 +205,21 @@ class NcclCheck(LaunchCheck):
         return self.domains, min(map(len, self.devices))
 
     def bounds(self) -> Mapping[str, float]:
-        """What the stored numbers, of a baseline none, say of the largest message."""
-        return self._lowest(self.known_reference)
+        """The bounds of the largest message that are of this system."""
+        return self._lowest("description", "stored", "minimum")
 
     def least(self) -> Mapping[str, float]:
-        """Of the largest message the least share of the limit."""
-        of_system = self.partition_data.extras.least_shares
-        return self._lowest(lambda m: shares.reference(m, self.limit(m), of_system))
+        """The least share of the limit of the largest message."""
+        return self._lowest("share")
 
-    def _lowest(
-        self, known: Callable[[Measurement], references.Reference | None]
-    ) -> dict[str, float]:
-        """By what judges the largest message; a baseline is judged by nothing."""
-        by_metric = {}
-        for metric in () if self.gate == "baseline" else ("busbw", "busbw_in_place"):
-            reference = known(self._largest(metric))
-            if reference is not None and reference.lowest is not None:
-                by_metric[metric] = reference.lowest
+    def _lowest(self, *sources: Source) -> dict[str, float]:
+        """The first lower bound of the largest message from these sources, by metric."""
+        by_metric: dict[str, float] = {}
+        for metric in ("busbw", "busbw_in_place"):
+            number = self._largest(metric)
+            for bound in in_order(self.bound_inputs, number, known="condition"):
+                if bound.source in sources and bound.lowest is not None:
+                    by_metric.setdefault(metric, bound.lowest)
         return by_metric
 
     def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
@@ -312,7 +312,7 @@ class NcclCheck(LaunchCheck):
     def _typical(self) -> float:
         """A busbw for the replayer: the reference's, else most of the limit."""
         like = self._largest("busbw")
-        stored, limit = self.known_reference(like), self.limit(like)
+        stored, limit = find_stored(self.bound_inputs, like), self.limit(like)
         return stored.value if stored else 0.9 * limit.value if limit else 2.0
 
     # --- what it left --------------------------------------------------------------------------
@@ -564,15 +564,12 @@ class NcclCheck(LaunchCheck):
             self.partition_data.extras.link_gbits,
         )
 
-    def known_reference(self, measurement: Measurement) -> references.Reference | None:
+    def adjusted(self, stored: Reference, measurement: Measurement) -> Reference:
         """The stored number; where some rails are absent, scaled to those that are left."""
-        reference = super().known_reference(measurement)
         whole = len(self.fabric.devices(self.transport))
         left = min(map(len, self.devices))
         crosses = self.fabric.crosses_nics(self.transport, self.domains)
         if left == whole or not crosses or not measurement.metric.startswith("busbw"):
-            return reference
-        if reference is None:
-            return None
-        note = f"{reference.note}; {left} of {whole} RDMA devices".removeprefix("; ")
-        return reference.model_copy(update={"value": reference.value * left / whole, "note": note})
+            return stored
+        note = f"{stored.note}; {left} of {whole} RDMA devices".removeprefix("; ")
+        return stored.model_copy(update={"value": stored.value * left / whole, "note": note})

@@ -19,15 +19,15 @@ from reframe.core.exceptions import SanityError
 import reframe as rfm
 from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import RESULT_FILE
-from railgauge.checks.framework import reframe_guard, slurm_queue
+from railgauge.checks.framework import bounds, reframe_guard, slurm_queue
 from railgauge.checks.framework.cases import Case, Cases, RailCase
 from railgauge.checks.framework.observation import ExitLine, Facts, Judged, Observation
 from railgauge.checks.framework.protections import JobEvidence, failures
-from railgauge.model import record, references, shares
+from railgauge.model import record, references
 from railgauge.model.call import Call
 from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
-from railgauge.model.measurement import BY_CHANCE, COUNTS, Measurement
+from railgauge.model.measurement import BY_CHANCE, Measurement
 from railgauge.model.uplinks import Uplink
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
@@ -194,6 +194,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def floor(self, measurement: Measurement) -> references.Reference | None:
         """The bound of the system's description that proves function where nothing is stored."""
         return None
+
+    def adjusted(
+        self, stored: references.Reference, measurement: Measurement
+    ) -> references.Reference:
+        """A stored number as it holds at the place at hand."""
+        return stored
 
     @property
     def counted(self) -> bool:
@@ -455,49 +461,30 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return str(state) if state else None
 
     def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
-        if self.gate == "baseline":
-            # A baseline is only recorded: earlier numbers do not judge it.
-            return {}
-        of_system = self.partition_data.extras.least_shares
-        return {
-            m.variable: reference
-            for m in measurements
-            if (
-                reference := self.own_reference(m)
-                or self._judge_of(m)
-                or (shares.reference(m, self.limit(m), of_system) if self.gates(m) else None)
-            )
-        }
+        of = self.bound_inputs
+        found = {m.variable: bounds.find_bound(of, m) for m in measurements}
+        return {name: bound.reference for name, bound in found.items() if bound is not None}
 
-    def known_reference(self, measurement: Measurement) -> references.Reference | None:
-        """The stored number for this condition, else the floor of the system's description."""
-        check, partition = type(self).__name__, self.partition_data.name
-        return self.stored.find(check, partition, measurement) or self.floor(measurement)
-
-    def _judge_of(self, measurement: Measurement) -> references.Reference | None:
-        """What is known of this condition.
-
-        Where a baseline of the metric is stored for another condition, a floor rejects and never
-        accepts: it is far below what is known of a healthy system. Counts have no baseline.
-        """
-        found = self.known_reference(measurement)
-        if found is None or found.kind != "floor" or not found.admits(measurement.value):
-            return found
-        return None if self.baseline_elsewhere(measurement) else found
-
-    def baseline_elsewhere(self, measurement: Measurement) -> str:
-        """What a baseline of the metric states that is not as measured; "" where none is stored, or
-        one serves this condition.
-        """
-        if self.gate == "baseline" or measurement.unit in COUNTS or not self.gates(measurement):
-            return ""
-        name = type(self).__name__
-        return self.stored.elsewhere(name, self.partition_data.name, measurement)
+    @property
+    def bound_inputs(self) -> bounds.Inputs:
+        """What the bounds of the place at hand follow from."""
+        return bounds.Inputs(
+            check=type(self).__name__,
+            partition=self.partition_data.name,
+            gate=self.gate,
+            references=self.stored,
+            least_shares=self.partition_data.extras.least_shares,
+            described=self.own_reference,
+            minimum=self.floor,
+            limit=self.limit,
+            gates=self.gates,
+            adjust=self.adjusted,
+        )
 
     def _result(self, judged: Judged) -> record.Result:
         stored = self.stored
         check, partition = type(self).__name__, self.current_partition.name
-        evidence = judged.evidence
+        evidence, of = judged.evidence, self.bound_inputs
         rows = tuple(
             record.Row(
                 m,
@@ -506,7 +493,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 tuple(stored.context(check, partition, m)),
                 m.variable not in evidence.recorded,
                 own=self.own_reference(m) is not None,
-                elsewhere="" if m.variable in evidence.references else self.baseline_elsewhere(m),
+                elsewhere=""
+                if m.variable in evidence.references
+                else bounds.baseline_elsewhere(of, m),
             )
             for m in evidence.measurements
         )

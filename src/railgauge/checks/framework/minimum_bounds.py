@@ -1,5 +1,5 @@
 """Floors that follow from a system's description: they prove that what it names is there and works,
-and no more.
+and no more. `bounds.py` says when they apply.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 
 from railgauge.model import limits
+from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Provenance, Reference
 from railgauge.systems import Extras
@@ -17,6 +18,9 @@ _UNTUNED_GBITS = 5
 
 #: Of several streams the slowest may carry this part of an even share of the floor.
 _STREAM_SHARE = 0.25
+
+#: A healthy rail carries at least this share of what its link can.
+_RAIL_SHARE = 0.7
 
 #: Segments that may be sent again, of those of a run at the limit. Beyond it TCP's rate collapses:
 #: M. Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", 1997.
@@ -65,6 +69,21 @@ def of_link(
         note=f"{least:.0%} of {limit.reason}: function only",
         provenance=Provenance(
             source=f"configs/systems/{system}/reframe.yaml: link_gbits, mtu_bytes, floor_share",
+            date=datetime.date.today(),
+        ),
+    )
+
+
+def of_rail(measurement: Measurement, limit: Limit, system: str) -> Reference:
+    """The floor of a rail, a share of the limit of its link."""
+    return Reference(
+        value=limit.value,
+        lower=_RAIL_SHARE - 1,
+        unit=measurement.unit,
+        kind="floor",
+        note=f"{_RAIL_SHARE:.0%} of the limit: {limit.reason}",
+        provenance=Provenance(
+            source=f"configs/systems/{system}/reframe.yaml: line_gbits",
             date=datetime.date.today(),
         ),
     )

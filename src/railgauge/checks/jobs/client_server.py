@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from railgauge import hostlist, systems
-from railgauge.checks.framework import byte_accounting, protections, schedule, topology
+from railgauge.checks.framework import bounds, byte_accounting, protections, schedule, topology
 from railgauge.checks.framework.cases import Cases, LeftOut, PairCase
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Facts, Observation
@@ -20,7 +20,6 @@ from railgauge.model.call import Call
 from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
-from railgauge.model.references import Reference
 from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersUnread, Uplink
 from railgauge.node.runners import repeat, reverse
@@ -211,27 +210,23 @@ class OfPair(_Check):
 
     def least_gbits(self) -> float | None:
         """The bandwidth below which the pair fails; None where it is not known before the run."""
-        if self.gate != "acceptance":
-            return None
-        check, partition = type(self).__name__, self.current_partition.name
-        least = self.stored.least(check, partition, "bandwidth", self.within, self.load)
-        floor = self._floor_of("bandwidth")
-        return floor.lowest if least is None and floor is not None else least
+        bound = self._bound_before("bandwidth")
+        return None if bound is None else bound.lowest
 
     def most_resent(self) -> float | None:
         """The segments sent again above which the pair fails; None where it is not known before."""
-        if self.gate != "acceptance" or "retransmits" not in self.metrics:
-            return None
-        check, partition = type(self).__name__, self.current_partition.name
-        most = self.stored.most(check, partition, "retransmits", self.within, self.load)
-        if most is not None:
-            return most
-        floor = self._floor_of("retransmits")
-        return None if floor is None else floor.highest
+        bound = self._bound_before("retransmits") if "retransmits" in self.metrics else None
+        return None if bound is None else bound.highest
 
-    def _floor_of(self, metric: str) -> Reference | None:
-        streams = getattr(self, "streams", None)
-        return self.floor(Measurement(metric, 0, self.tool_name, "tcp", "tcp", streams=streams))
+    def _bound_before(self, metric: str) -> bounds.Bound | None:
+        """The bound of a metric before the run, when the tool has not stated its condition yet."""
+        number = Measurement(
+            *(metric, 0, self.tool_name, "tcp", "tcp"),
+            streams=getattr(self, "streams", None),
+            within=self.within,
+            load=self.load,
+        )
+        return bounds.find_bound(self.bound_inputs, number, known="place")
 
     @property
     def load(self) -> Load | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,15 +13,15 @@ import reframe.core.runtime as rt
 
 from railgauge import paths
 from railgauge.campaign import variables
-from railgauge.checks.framework import schedule
+from railgauge.checks.framework import minimum_bounds, schedule
 from railgauge.checks.framework.cases import Case, Mismatch, RailCase
 from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours, ring
 from railgauge.checks.preflight.rails_and_bond import NAME, PathCases
-from railgauge.model import limits, references
+from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.model.references import Condition
+from railgauge.model.references import Condition, Reference
 from railgauge.node.runners import repeat
 from railgauge.systems import Extras, Partition, Perftest, Rdma
 from railgauge.tools import Moved, perftest
@@ -31,9 +30,6 @@ Rails = Literal["first", "same", "each", "all"]
 
 #: The concrete check in reframe/, by whose name others depend on it.
 PROBE = "RailProbe"
-
-#: A healthy rail carries at least this share of what its link can.
-LEAST_SHARE = 0.7
 
 
 class RailLinks(PairCases[RailCase]):
@@ -339,18 +335,8 @@ class RailProbeCheck(RdmaCheck):
     def options(self) -> perftest.Options:
         return self.ask("write", "bw", size_bytes=64 * 1024, duration_s=self.tuning.probe_s)
 
-    def own_reference(self, measurement: Measurement) -> references.Reference | None:
+    def own_reference(self, measurement: Measurement) -> Reference | None:
         limit = self.limit(measurement)
         if limit is None or measurement.variable not in self.required_metrics():
             return None
-        return references.Reference(
-            value=limit.value,
-            lower=LEAST_SHARE - 1,
-            unit=measurement.unit,
-            kind="floor",
-            note=f"{LEAST_SHARE:.0%} of the limit: {limit.reason}",
-            provenance=references.Provenance(
-                source=f"configs/systems/{self.current_system.name}/reframe.yaml: line_gbits",
-                date=datetime.date.today(),
-            ),
-        )
+        return minimum_bounds.of_rail(measurement, limit, self.current_system.name)
