@@ -1958,6 +1958,20 @@ MUTANTS = [
         "tests/unit/gate/test_readmit.py -k as_its_peers",
     ),
     Mutant(
+        "a node that is like none of two accepted states is not odd",
+        "src/railgauge/verdict/campaign/inventory_peers.py",
+        "if len(sides) > 2 and len(strange) == 1:",
+        "if False:",
+        "tests/unit/checks/preflight/test_inventory_state.py -k like_none_of_those",
+    ),
+    Mutant(
+        "a partner is odd in what it was accepted with",
+        "src/railgauge/gate/testing.py",
+        "tested=store.tested(run.system, scope.nodes, run.partners)",
+        "tested=store.tested(run.system, scope.nodes)",
+        "tests/unit/gate/test_readmit.py -k from_before_an_update",
+    ),
+    Mutant(
         "a single partner is odd beside a repaired node",
         "src/railgauge/gate/testing.py",
         "len(healthy) > len(tested)",

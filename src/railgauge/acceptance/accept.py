@@ -93,7 +93,9 @@ def run(
         environment=request.measured_by(chosen, nodes),
         judged_by=judged_by(system),
     )
-    chosen = dataclasses.replace(chosen, tested=store.tested(system, chosen.nodes))
+    # A gate run knows more: its partners are as they were accepted.
+    may_differ = chosen.tested or store.tested(system, chosen.nodes)
+    chosen = dataclasses.replace(chosen, tested=may_differ)
     rates = _rates_of(requested.environment.get(variables.COMPARE))
     campaign = Campaign.create(system, gate, chosen, command, requested, owner)
     if rates is not None:

@@ -116,7 +116,7 @@ class Scope:
     updated: list[str] = dataclasses.field(default_factory=list)
     #: the fingerprints that were accepted of these before: as it was, a node was not updated
     accepted: dict[str, str] = dataclasses.field(default_factory=dict)
-    #: of nodes that a gate run accepted before: fields in which they may differ from the others
+    #: fields in which nodes may differ that a gate run accepted before, or has as partners
     tested: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
 

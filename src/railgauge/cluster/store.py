@@ -18,7 +18,7 @@ import contextlib
 import datetime
 import getpass
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -245,9 +245,14 @@ def first_error(error: pydantic.ValidationError) -> str:
     return f"{place}: {first['msg']}"
 
 
-def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """Of nodes that a gate run accepted: the lasting fields that set them apart from the records
-    of other nodes of their partition, as they were tested.
+def tested(
+    system: str, partitions: Mapping[str, list[str]], partners: Collection[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Node -> the lasting fields in which its record differs from that of another node of its
+    partition, with their values in the record: in these it may differ.
+
+    Of nodes that a gate run accepted, and of the `partners` of one, however they were accepted: a
+    partner is healthy in its accepted state, and nodes on both sides of an update are partners.
     """
     lasting: dict[str, dict[str, Any]] = {}
     for nodes in partitions.values():
@@ -256,7 +261,7 @@ def tested(system: str, partitions: Mapping[str, list[str]]) -> dict[str, dict[s
         keys = {key for one in fields.values() for key in one if kind(key) in LASTING}
         apart = {k for k in keys if len(by_value({n: fields[n].get(k) for n in fields})) > 1}
         for node, record in records.items():
-            if record.how == "run":
+            if record.how == "run" or node in partners:
                 own = {key: fields[node].get(key) for key in sorted(apart)}
                 lasting.setdefault(node, {}).update(own)
     return {node: own for node, own in lasting.items() if own}

@@ -192,10 +192,12 @@ def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
     names = hostlist.fold([*run.open_nodes, *run.partners])
     say(f"testing {partners.words(run.system, run.open_nodes, run.partners)}")
     records = {node: store.readable(run.system, node) for node in run.open_nodes}
+    scope = request.scope(run.system, None, names)
     scope = dataclasses.replace(
-        request.scope(run.system, None, names),
+        scope,
         updated=[] if _must_be_as_peers(run) else list(run.open_nodes),
         accepted={node: record.fingerprint for node, record in records.items() if record},
+        tested=store.tested(run.system, scope.nodes, run.partners),
     )
 
     def begun(campaign: Campaign) -> None:

@@ -345,6 +345,12 @@ def test_only_what_a_gate_run_accepted_may_differ(area: Path) -> None:
     assert found == {"n2": {"kernel/release": "6.13"}}
 
 
+def test_what_a_partner_was_accepted_with_may_differ_however_it_was_accepted(area: Path) -> None:
+    store.accept("lab", taken("n2", "6.13"), "release", "a word")
+    found = store.tested("lab", {"ns": ["n1", "n2", "n3"]}, partners=["n1"])
+    assert found == {"n1": {"kernel/release": "6.12"}}
+
+
 def test_where_all_records_agree_nothing_may_differ(area: Path) -> None:
     for name in ("n1", "n2", "n3", "n4"):
         store.accept("lab", taken(name, "6.13"), "run", "a campaign")

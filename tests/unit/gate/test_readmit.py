@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,9 @@ from railgauge.acceptance import request
 from railgauge.cluster import store
 from railgauge.common.errors import EXIT_SUSPECT
 from railgauge.gate import journal
+from railgauge.model.inventory import Inventory
 from railgauge.model.record import Listed
+from railgauge.verdict.campaign.inventory_peers import odd_nodes
 
 from .cluster import Campaigns, Slurm, gate, held, said, taken
 
@@ -38,6 +42,31 @@ def test_a_repaired_node_must_be_as_its_peers(area: Path, nodes: Slurm, tests: C
     # Of two that differ nobody can tell which is odd: the partner is not accused.
     assert gate("readmit", "--nodes", "n1", "--with", "n4", "--act") == 0
     assert [one.scope.updated for one in tests.made.values()] == [[], ["n2"], ["n1"]]
+
+
+def test_a_partner_from_before_an_update_may_differ_from_those_after_it(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    """n3 was updated and accepted, and n2 too, which was repaired then; n1 is still to be updated:
+    two of the three have the new kernel, and n1 is as it was accepted.
+    """
+    tests.bad = set()
+    store.accept("lab", taken("n3", "6.13"), "run", "a campaign")
+    nodes.kernel["n3"] = nodes.kernel["n2"] = "6.13"
+    held(nodes, "n2")
+    assert gate("readmit", "--nodes", "n2", "--with", "n1,n3", "--act") == 0
+    [campaign] = tests.made.values()
+    may_differ = campaign.scope.tested
+    assert may_differ == {"n1": {"kernel/release": "6.12"}, "n3": {"kernel/release": "6.13"}}
+    states = [agreed_case(taken(name, nodes.kernel[name])) for name in ("n1", "n2", "n3")]
+    assert odd_nodes(states, tested=may_differ) == []
+    assert odd_nodes([agreed_case(taken("n1", "6.11")), *states[1:]], tested=may_differ)
+
+
+def agreed_case(one: Inventory) -> Any:
+    """A NodeState case of a node, of which only the fields count."""
+    facts = {one.node: {"agreed": {"fields": dict(one.fields)}}}
+    return SimpleNamespace(facts=facts, partition="ns", nodes=(one.node,))
 
 
 def test_a_bad_node_is_held_with_the_reason(area: Path, nodes: Slurm, tests: Campaigns) -> None:

@@ -116,8 +116,15 @@ def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
         each_its_own = len(sides) == len(values) >= _FEW and _ABSENT not in values.values()
         if field.startswith(_STARTED_BY) and each_its_own:
             continue
+        strange = [s for s in sides if not all(by_name[n].as_tested(field) for n in s)]
+        # All others are as they were accepted, in two states or more: it must be in one of these.
+        if len(sides) > 2 and len(strange) == 1:
+            (names,) = strange
+            if not any(by_name[name].as_tested(field) for name in names):
+                expected = next(side for side in sides if side != names)
+                odd.setdefault(names, []).append((field, values[names[0]], values[expected[0]]))
+                continue
         if len(sides[0]) == len(sides[1]):
-            strange = [s for s in sides if not all(by_name[n].as_tested(field) for n in s)]
             if len(strange) > 1:
                 ties.setdefault(tuple(sides), []).append((field, [values[s[0]] for s in sides]))
             continue

@@ -372,6 +372,24 @@ def test_a_node_that_no_gate_run_tested_stays_odd_beside_those_that_one_did() ->
     assert left.nodes == ("n1",)
 
 
+def test_a_node_like_none_of_those_that_were_accepted_in_two_states_is_odd() -> None:
+    tested = {"n1": {"kernel/release": "6.12"}, "n3": {"kernel/release": "6.13"}}
+    partners = [node("n1", kernel__release="6.12"), node("n3", kernel__release="6.13")]
+    (alone,) = odd_beside(tested, *partners, node("n2", kernel__release="6.11"))
+    assert alone.nodes == ("n2",) and not alone.tie
+    assert 'kernel/release is "6.11", expected "6.12"' in alone.message
+    # Also where these are the most.
+    others = [node(name, kernel__release="6.11") for name in ("n2", "n4")]
+    (group,) = odd_beside(tested, *partners, *others)
+    assert group.nodes == ("n2", "n4")
+    for release in ("6.12", "6.13"):
+        assert odd_beside(tested, *partners, node("n2", kernel__release=release)) == []
+    # Of two unknown states, neither is the odd one.
+    unlike = [node("n2", kernel__release="6.11"), node("n4", kernel__release="6.10")]
+    (tie,) = odd_beside(tested, *partners, *unlike)
+    assert tie.tie
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=2, max_size=6))
 def test_whoever_differs_is_named(values: list[str]) -> None:
