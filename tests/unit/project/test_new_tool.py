@@ -35,6 +35,7 @@ EXCEPTIONS = {
     "cli/limit.py": "tells which definition of bus bandwidth a limit is of",
     "report/numbers.py": "a collective's row shows its operation and transport",
     "report/transfers.py": "compares the transfer tools, in their order, on one page",
+    "site/figures.py": "writes sentences with the figures that were measured of some tools",
     "stack/manifest.py": "a site chooses its iperf2 in a list of its own in spack.yaml",
     "node/runners/file_transfer.py": "is the part of the transfer tools that runs on nodes",
     "node/runners/wdt_url.py": "is the part of WDT that runs on nodes",

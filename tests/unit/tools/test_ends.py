@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from railgauge import paths
@@ -67,6 +67,7 @@ FILES = [
 
 
 @given(st.sampled_from(FILES), st.integers(min_value=0, max_value=20_000))
+@example(DATA / "perftest/send-lat-server.txt", 1019)
 def test_a_cut_output_has_the_ends_of_the_whole_or_none(path: Path, end: int) -> None:
     text = path.read_text()
     whole = [section.ends() for section in recognize.recognize(text)]

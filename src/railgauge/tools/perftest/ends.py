@@ -6,8 +6,10 @@ import re
 
 from railgauge.tools.common.ends import Ends, Role, of_two
 
+#: A GID is 16 numbers; an output that was cut may hold the beginning of one.
 _PORT = re.compile(
-    r"\b(local|remote) address:\s+LID (\S+) QPN [^\n]*\n(?:[^\n]*\bGID:\s*([0-9A-Fa-f:]+))?"
+    r"\b(local|remote) address:\s+LID (\S+) QPN [^\n]*\n"
+    r"(?:[^\n]*\bGID:\s*((?:[0-9A-Fa-f]{2,3}:){15}[0-9A-Fa-f]{2,3})\s)?"
 )
 _MAPPED = re.compile(r"(?:00:){10}(?:255:255|[fF]{2}:[fF]{2}):(\w+):(\w+):(\w+):(\w+)")
 
