@@ -149,7 +149,7 @@ MUTANTS = [
         "src/railgauge/locating/nodes.py",
         "            if part.way and found.part.way == part.way\n",
         "            if False\n",
-        f"{_INNOCENTS} -k behind_a_link",
+        f"{_INNOCENTS} -k send_slowly",
     ),
     Mutant(
         "a cut path is named beside the uplink that explains it",
