@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
@@ -45,6 +44,7 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.verdict.campaign.cases import remaining
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
+from tests.command_line import invoke
 from tests.unit import records
 from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded, kinds
 
@@ -871,10 +871,10 @@ def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) ->
     "option", [["--nodes", "n1"], ["--mode", "acceptance"], ["--series"], ["--seed", "1"]]
 )
 def test_what_a_campaign_is_about_cannot_be_told_again(option: list[str]) -> None:
-    answer = CliRunner().invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
+    answer = invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
     assert isinstance(answer.exception, RailgaugeError)
     assert str(answer.exception).startswith(f"{option[0]} and --resume:")
 
 
 def test_a_campaign_that_broke_off_is_listed_as_such(found: Campaign) -> None:
-    assert "broken off" in CliRunner().invoke(cli, ["campaigns"]).output
+    assert "broken off" in invoke(cli, ["campaigns"]).output

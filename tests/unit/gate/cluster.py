@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from click.testing import CliRunner
-
 from railgauge.cli import cli
 from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, run
@@ -21,6 +19,7 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.campaign.finding import Finding
+from tests.command_line import invoke
 
 
 class Slurm:
@@ -304,7 +303,7 @@ def gate(*words: str) -> int:
 
 def said(*words: str) -> tuple[str, int]:
     """What `railgauge gate ...` says, and its exit code."""
-    answer = CliRunner().invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
+    answer = invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
     error = answer.exception
     if isinstance(error, RailgaugeError):
         return f"{answer.output}{error}", error.exit_code

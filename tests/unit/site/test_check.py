@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from railgauge.slurm import client
 from railgauge.slurm.nodes import gpus_in
 from railgauge.slurm.partitions import Cluster, Run, cluster
 from railgauge.systems import expected
+from tests.command_line import invoke
 
 COMMITTED = systems.names()
 
@@ -1571,7 +1571,7 @@ def test_all_published_numbers_are_kept_unchanged_and_no_other(
 
 def run(monkeypatch: pytest.MonkeyPatch, ask: Run, *arguments: str) -> Any:
     monkeypatch.setattr(client, "output", ask)
-    return CliRunner().invoke(commands, arguments)
+    return invoke(commands, arguments)
 
 
 def test_check_prints_a_line_each_and_the_sum(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
