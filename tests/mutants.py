@@ -4111,6 +4111,7 @@ class _Copy:
         answer = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+                "--hypothesis-profile=full",
                 *shlex.split(test),
             ],
             cwd=self.folder,

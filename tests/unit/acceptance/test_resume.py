@@ -45,6 +45,7 @@ from railgauge.verdict.campaign.cases import remaining
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
 from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit import records
 from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded, kinds
 
@@ -311,7 +312,7 @@ def test_nodes_that_changed_between_the_sessions_are_not_accepted(broken: Resume
 ATTEMPTS = ("none", "pass", "fail", "fail without record", "pass without record", "abort", "forged")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(
     first=st.lists(st.sampled_from(ATTEMPTS), min_size=3, max_size=3),
     second=st.lists(st.sampled_from(ATTEMPTS[:-1]), min_size=3, max_size=3),

@@ -19,6 +19,7 @@ from railgauge.common.errors import RailgaugeError
 from railgauge.textfiles import Text
 from railgauge.verdict.logs import before_after
 from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit.report.feeds.test_schemas import require
 from tests.unit.verdict.location.test_logs import OSU, PERFTEST, WHOLE, failed, later
 
@@ -242,7 +243,7 @@ def test_options_are_shares(tmp_path: Path, option: str) -> None:
 
 
 @given(st.integers(min_value=2, max_value=1500))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 def test_a_cut_log_after_is_never_the_same_nor_better(lacking: int) -> None:
     """Four equal pairs are the same; the fifth is cut."""
     pairs = [(f"n{n}", f"n{n + 1}", 84.5 + n / 50) for n in range(5)]

@@ -46,8 +46,11 @@ class Slurm:
         #: how long a node is silent after it was resumed, as Slurm 24.11 has it
         self.silence_s = 0.0
         self.silent: dict[str, float] = {}
+        #: what the clock says of whoever waits for Slurm; it goes on as they sleep
+        self.now_s = 0.0
 
     def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
         self.silent = {name: left - seconds for name, left in self.silent.items() if left > seconds}
 
     def suspended_on(self, names: Any) -> set[str]:

@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 from railgauge.cli import cli
 from railgauge.tools import Completeness, ParseError, Reading, iperf3
 from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls
 
 REPOSITORY = Path(__file__).parents[3]
 
 QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
 

@@ -17,9 +17,10 @@ from railgauge.cli import cli
 from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, osu
 from tests.command_line import invoke
+from tests.properties import tries
 
 FIXTURES = Path(__file__).parents[2] / "data" / "osu"
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=tries(150))
 PROVED, UNKNOWN = Completeness.PROVED, Completeness.UNKNOWN
 
 TEXTS = {path.stem: path.read_text() for path in FIXTURES.glob("*.txt")}

@@ -19,13 +19,15 @@ from hypothesis import strategies as st
 from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, perftest, table
 from tests.command_line import railgauge
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls, edited
 
 REPOSITORY = Path(__file__).parents[3]
 RECORDED = REPOSITORY / "tests" / "data" / "perftest"
 
 QUICK = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN

@@ -22,12 +22,14 @@ from railgauge.cli import cli
 from railgauge.node.runners import wdt_url
 from railgauge.tools import Completeness, ParseError, Reading, wdt
 from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls, edited
 
 REPOSITORY = Path(__file__).parents[3]
 
 QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
 
