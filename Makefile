@@ -21,7 +21,7 @@ test: ## the tests of a change, with the embedded cluster
 
 release: lint ## before each tag: lint, every test, the mutants, other versions; hours
 	bin/bootstrap lab dev browser
-	.venv/bin/python -m pytest --numprocesses=5
+	.venv/bin/python -m pytest --numprocesses=5 --hypothesis-profile=full
 	.venv/bin/python -m tests.mutants
 	.venv/bin/python -m tests.lab.compat
 

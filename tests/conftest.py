@@ -22,6 +22,7 @@ import pytest
 from railgauge import paths, systems
 from railgauge.lab import spec
 from railgauge.lab.cluster import Lab
+from tests import properties
 
 #: The folder of the labs of this run's workers, which inherit it.
 LABS = "RAILGAUGE_TEST_LABS"
@@ -31,9 +32,7 @@ LABS = "RAILGAUGE_TEST_LABS"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile("railgauge", deadline=None)
-hypothesis.settings.load_profile("railgauge")
+hypothesis.settings.load_profile(properties.QUICK)
 
 
 def pytest_configure(config: pytest.Config) -> None:

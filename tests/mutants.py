@@ -149,7 +149,7 @@ MUTANTS = [
         "src/railgauge/locating/nodes.py",
         "            if part.way and found.part.way == part.way\n",
         "            if False\n",
-        f"{_INNOCENTS} -k behind_a_link",
+        f"{_INNOCENTS} -k send_slowly",
     ),
     Mutant(
         "a cut path is named beside the uplink that explains it",
@@ -4125,6 +4125,7 @@ class _Copy:
         answer = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+                "--hypothesis-profile=full",
                 *shlex.split(test),
             ],
             cwd=self.folder,

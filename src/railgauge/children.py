@@ -11,6 +11,14 @@ from typing import Any
 #: Those that a child inherits as ignored: `nohup`, and a shell's `&`, leave them so.
 _INHERITED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
+#: What runs on when this process has ended: a child that nothing refers to is a ResourceWarning.
+_LEFT_RUNNING: list[subprocess.Popen[Any]] = []
+
+
+def leave_running(process: subprocess.Popen[Any]) -> None:
+    """Let a child outlive this process. Those that have ended meanwhile are reaped."""
+    _LEFT_RUNNING[:] = [one for one in (*_LEFT_RUNNING, process) if one.poll() is None]
+
 
 def default_signals() -> None:
     """For Popen's `preexec_fn`: a signal that this process ignores still ends the child."""

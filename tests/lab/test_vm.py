@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import systems
 from railgauge.campaign.folder import RESULT_FILE, load
@@ -23,6 +22,7 @@ from railgauge.model.record import read_record
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
 from railgauge.node.transport import results_file
 from railgauge.verdict.campaign import cases
+from tests.command_line import invoke
 
 from .conftest import PATIENCE_S, Run, area_of, running, start_dead
 from .test_accept import jobs_left, start, suspects, wait_for_agents, wait_for_traffic
@@ -501,7 +501,7 @@ def test_a_healthy_lab_is_accepted(
 
 def test_rails_are_found_on_the_nodes(login_node: None) -> None:
     words = ["new", "mine", "--like", "roce", "--detect", "--partition", "vm"]
-    answer = CliRunner().invoke(system_commands, words)
+    answer = invoke(system_commands, words)
     assert answer.exit_code == 0, answer.exception
     rdma = systems.load("mine").partition("vm").extras.rdma
     assert rdma is not None

@@ -17,6 +17,13 @@ def no_lab_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def no_nodes_in_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Slurm that answers, and knows no node: whether one runs here is no part of a unit test."""
+    monkeypatch.setattr("railgauge.acceptance.session.in_lab", lambda system: False)
+    monkeypatch.setattr("railgauge.slurm.nodes.show", lambda names=(): {})
+
+
+@pytest.fixture
 def own_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Folders of systems and references, empty, that this test alone sees; both in `tmp_path`."""
     (tmp_path / "systems").mkdir()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from railgauge import textfiles
 from railgauge.textfiles import Text, Unread, read_all
+from tests.properties import tries
 
 
 def archive(members: dict[str, bytes], mode: str = "w") -> bytes:
@@ -171,7 +172,8 @@ def test_what_is_too_large_is_left_out(
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.integers(512, 7 * 512))
 def test_an_archive_that_is_cut_loses_nothing_in_silence(tmp_path: Path, place: int) -> None:

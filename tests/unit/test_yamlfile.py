@@ -15,6 +15,7 @@ import pytest
 from railgauge import yamlfile
 from railgauge.common.errors import ConfigurationError
 from railgauge.yamlfile import Strict
+from tests.properties import tries
 
 
 class Link(Strict):
@@ -205,7 +206,7 @@ TREES = st.recursive(
 )
 
 
-@hypothesis.settings(max_examples=50)
+@hypothesis.settings(max_examples=tries(50))
 @hypothesis.given(TREES)
 def test_what_was_written_is_read_by_both(tree: object) -> None:
     from ruamel.yaml import YAML

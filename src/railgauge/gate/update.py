@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from railgauge import hostlist, processes
+from railgauge import children, hostlist, processes
 from railgauge.cluster import store
 from railgauge.common.errors import EnvironmentProblem
 from railgauge.gate.installer import BEGIN, MARK, not_begun
@@ -80,6 +80,7 @@ def start(roll: Roll) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    children.leave_running(process)
     assert process.stdin is not None
     # Closed without the word, by a kill too, it begins nothing.
     with process.stdin:

@@ -173,7 +173,7 @@ class Runtime:
     def spawn(self, command: list[str], log: Path) -> None:
         """Start a process that outlives this one and shares nothing with its terminal."""
         with log.open("ab") as output:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -183,6 +183,7 @@ class Runtime:
                 # Slurm hands its own dispositions down to every job.
                 preexec_fn=children.default_signals,
             )
+        children.leave_running(process)
 
     def wait_for(self, ready: Callable[[], bool], timeout_s: float, log: str) -> None:
         deadline = time.monotonic() + timeout_s

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
@@ -45,6 +44,8 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.verdict.campaign.cases import remaining
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
+from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit import records
 from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded, kinds
 
@@ -311,7 +312,7 @@ def test_nodes_that_changed_between_the_sessions_are_not_accepted(broken: Resume
 ATTEMPTS = ("none", "pass", "fail", "fail without record", "pass without record", "abort", "forged")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(
     first=st.lists(st.sampled_from(ATTEMPTS), min_size=3, max_size=3),
     second=st.lists(st.sampled_from(ATTEMPTS[:-1]), min_size=3, max_size=3),
@@ -871,10 +872,10 @@ def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) ->
     "option", [["--nodes", "n1"], ["--mode", "acceptance"], ["--series"], ["--seed", "1"]]
 )
 def test_what_a_campaign_is_about_cannot_be_told_again(option: list[str]) -> None:
-    answer = CliRunner().invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
+    answer = invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
     assert isinstance(answer.exception, RailgaugeError)
     assert str(answer.exception).startswith(f"{option[0]} and --resume:")
 
 
 def test_a_campaign_that_broke_off_is_listed_as_such(found: Campaign) -> None:
-    assert "broken off" in CliRunner().invoke(cli, ["campaigns"]).output
+    assert "broken off" in invoke(cli, ["campaigns"]).output

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import processes
 from railgauge.campaign import folder
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign, Requested, RunningError, Scope
 from railgauge.cli import cli
 from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from tests.command_line import invoke
 
 OLDER, NEWER = "20261121T042325Z-lab-91c33c", "20261122T042325Z-lab-0a1b2c"
 FUTURE = "29380101T000000Z-lab-0a1b2c"
@@ -275,9 +275,8 @@ def test_the_clocks_of_two_hosts_differ_a_little(minutes: int, is_so: bool) -> N
 def test_the_list_says_what_is_from_the_future(root: Path) -> None:
     saved(root, FUTURE)
     saved(root)
-    answer = CliRunner().invoke(cli, ["campaigns"])
     note = "note: counted as older than all others, dated in the future by a clock that was wrong"
-    assert f"{note}: {FUTURE}\n" in answer.output
+    assert invoke(cli, ["campaigns"], stderr=[f"{note}: {FUTURE}"]).exit_code == 0
 
 
 def test_when_a_campaign_began_is_in_its_name() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge.cli import cli, running
+from tests.command_line import invoke
 from tests.unit.verdict.decision.test_rules import PAIR_FAILURE, Recorded
 
 
@@ -19,7 +19,7 @@ def test_runs_are_repeats_of_which_every_one_counts(
     asked: list[Any] = []
     monkeypatch.setattr(running, "enter", lambda *_: None)
     monkeypatch.setattr(running, "run", lambda *given: asked.append(given[-1]))
-    CliRunner().invoke(cli, ["accept", "--system", "lab", "--mode", "baseline", *words])
+    invoke(cli, ["accept", "--system", "lab", "--mode", "baseline", *words])
     assert asked == [options]
 
 

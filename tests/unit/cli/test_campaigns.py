@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge.campaign.folder import Campaign, Requested, Scope
 from railgauge.cli import cli
+from tests.command_line import invoke
 
 
 @pytest.mark.parametrize("text", ["[]", "5", '"accept"', "[" * 100_000, "{", b"\xff"])
@@ -21,7 +21,7 @@ def test_a_damaged_file_leaves_the_others_listed(
     scope, asked = Scope({"ns": ["n1"]}, {"ns": []}), Requested([], {}, {})
     first, second = (Campaign.create("lab", "acceptance", scope, [], asked) for _ in range(2))
     (first.folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    answer = CliRunner().invoke(cli, ["campaigns"])
+    answer = invoke(cli, ["campaigns"])
     assert answer.exit_code == 0
     listed = dict(line.split("  ", 1) for line in answer.output.splitlines())
     assert listed.keys() == {first.id, second.id}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge import systems
 from railgauge.campaign import inventories
@@ -25,6 +25,7 @@ from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
 from railgauge.verdict.campaign import cases as of_campaign
 from railgauge.verdict.comparison import before_after, measurement_table
+from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.measured import PLACES
 
@@ -51,7 +52,7 @@ def several(root: Path, first: int, many: int = 5, **factors: float) -> str:
 
 
 def compare(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["compare", *words])
+    return invoke(cli, ["compare", *words])
 
 
 def document(*words: str) -> dict[str, Any]:

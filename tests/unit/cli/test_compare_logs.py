@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,14 +18,16 @@ from railgauge.cli import cli
 from railgauge.common.errors import RailgaugeError
 from railgauge.textfiles import Text
 from railgauge.verdict.logs import before_after
+from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit.report.feeds.test_schemas import require
 from tests.unit.verdict.location.test_logs import OSU, PERFTEST, WHOLE, failed, later
 
 IPERF3 = (paths.HOME / "tests/data/iperf3/p4-3.18-client.json").read_text()
 
 
-def compare(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli, ["compare", *map(str, words)])
+def compare(*words: str | Path, stderr: Sequence[str] = ()) -> Result:
+    return invoke(cli, ["compare", *map(str, words)], stderr=stderr)
 
 
 def document(*words: str | Path) -> dict[str, Any]:
@@ -236,11 +239,11 @@ def test_a_file_without_an_output_says_what_is_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["--noise", "--margin"])
 def test_options_are_shares(tmp_path: Path, option: str) -> None:
     one = log(tmp_path / "a.log", 84.5)
-    assert compare(one, one, option, "1.5").exit_code == 2
+    assert compare(one, one, option, "1.5", stderr=[option]).exit_code == 2
 
 
 @given(st.integers(min_value=2, max_value=1500))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 def test_a_cut_log_after_is_never_the_same_nor_better(lacking: int) -> None:
     """Four equal pairs are the same; the fifth is cut."""
     pairs = [(f"n{n}", f"n{n + 1}", 84.5 + n / 50) for n in range(5)]

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.cli import cli
 from railgauge.common.errors import RailgaugeError
 from railgauge.model import catalogue, signatures
+from tests.command_line import invoke
 from tests.unit import measured
 
 
 def test_explain_prints_a_kind_and_a_term() -> None:
-    run = CliRunner().invoke(cli, ["explain", "node-lost", "floor"])
+    run = invoke(cli, ["explain", "node-lost", "floor"])
     assert run.exit_code == 0
     assert run.output.startswith("node-lost: The node, or the measuring agent on it, went")
     assert "  next:\n    - scontrol show node n3" in run.output
@@ -27,17 +27,17 @@ def test_explain_prints_a_kind_and_a_term() -> None:
 
 
 def test_explain_takes_a_term_of_several_words() -> None:
-    run = CliRunner().invoke(cli, ["explain", "not", "measured"])
+    run = invoke(cli, ["explain", "not", "measured"])
     assert run.output.startswith("not measured: No result, for whatever reason.")
 
 
 def test_explain_without_a_name_lists_every_kind() -> None:
-    run = CliRunner().invoke(cli, ["explain"])
+    run = invoke(cli, ["explain"])
     assert [line.split()[0] for line in run.output.splitlines()] == sorted(catalogue.kinds())
 
 
 def test_a_name_that_is_not_known_is_an_error_with_the_nearest_ones() -> None:
-    run = CliRunner().invoke(cli, ["explain", "nodelost"])
+    run = invoke(cli, ["explain", "nodelost"])
     assert isinstance(run.exception, RailgaugeError)
     assert run.exception.message.endswith("expected one such as node-lost, nodes, device-lost")
 
@@ -96,7 +96,7 @@ SPARK = """\
 
 
 def test_a_log_is_held_against_known_symptoms() -> None:
-    run = CliRunner().invoke(cli, ["explain", str(LOG)])
+    run = invoke(cli, ["explain", str(LOG)])
     assert run.exit_code == 0
     assert f"nccl-sockets: NCCL sends over sockets.\n  at {LOG}:31  " in run.output
     assert "3 known symptoms; a symptom is a hint, and changes no verdict\n" in run.output
@@ -104,7 +104,7 @@ def test_a_log_is_held_against_known_symptoms() -> None:
 
 def test_a_number_in_a_log_is_explained_with_its_cause_and_what_to_type(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(SPARK)
-    run = CliRunner().invoke(cli, ["explain", str(tmp_path / "log")])
+    run = invoke(cli, ["explain", str(tmp_path / "log")])
     assert run.output.startswith("spark-power-state: ")
     assert (
         "bandwidth 1 MiB, write, roce, 8 streams  12.74 Gb/s\n  likely cause (fault" in run.output
@@ -115,20 +115,20 @@ def test_a_number_in_a_log_is_explained_with_its_cause_and_what_to_type(tmp_path
 
 
 def test_a_run_that_fits_none_says_so() -> None:
-    run = CliRunner().invoke(cli, ["explain", str(GOOD)])
+    run = invoke(cli, ["explain", str(GOOD)])
     assert run.exit_code == 0
     assert f"{GOOD}:2  nccl-tests: no known symptom in 4 measurements\n" in run.output
 
 
 def test_what_is_not_read_ends_with_2(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("hello\n")
-    run = CliRunner().invoke(cli, ["explain", str(tmp_path)])
+    run = invoke(cli, ["explain", str(tmp_path)])
     assert run.exit_code == 2
     assert f"not read: {tmp_path / 'log'}: no output of a tool that is known" in run.output
 
 
 def test_a_symptom_is_explained_by_its_name() -> None:
-    run = CliRunner().invoke(cli, ["explain", "nccl-above-nics"])
+    run = invoke(cli, ["explain", "nccl-above-nics"])
     assert run.output.startswith("nccl-above-nics: all_reduce over two nodes is faster than")
     assert "likely cause (normal, confidence high)" in run.output
 
@@ -138,8 +138,8 @@ def test_a_kind_comes_before_a_file_of_its_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "node-lost").write_text(SPARK)
-    assert CliRunner().invoke(cli, ["explain", "node-lost"]).output.startswith("node-lost: The")
-    assert "spark-power-state" in CliRunner().invoke(cli, ["explain", "./node-lost"]).output
+    assert invoke(cli, ["explain", "node-lost"]).output.startswith("node-lost: The")
+    assert "spark-power-state" in invoke(cli, ["explain", "./node-lost"]).output
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_kind_comes_before_a_file_of_its_name(
     [["node-lost", "--nic", "400g-roce"], [str(LOG), "--nic", "400g"], [str(LOG), "--nics", "8"]],
 )
 def test_a_link_that_says_nothing_is_an_error(words: list[str]) -> None:
-    error = CliRunner().invoke(cli, ["explain", *words]).exception
+    error = invoke(cli, ["explain", *words]).exception
     assert isinstance(error, RailgaugeError) and "railgauge explain" in str(error.next_step)
 
 
@@ -159,7 +159,7 @@ def test_a_campaign_is_held_against_known_symptoms(
     values = dict.fromkeys(measured.PLACES, 390.0) | {"n3:n4:0-0": 110.0}
     campaign = measured.leave(tmp_path, 1, values)
     for name in ("latest", campaign.id, str(campaign.folder)):
-        run = CliRunner().invoke(cli, ["explain", name])
+        run = invoke(cli, ["explain", name])
         assert run.exit_code == 0
         assert "pcie-too-slow: " in run.output
         assert "n3:n4:0-0  bandwidth" in run.output
@@ -172,13 +172,13 @@ def test_a_campaign_stands_alone(
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
     measured.leave(tmp_path, 1, dict.fromkeys(measured.PLACES, 390.0))
-    error = CliRunner().invoke(cli, ["explain", *words]).exception
+    error = invoke(cli, ["explain", *words]).exception
     assert isinstance(error, RailgaugeError) and error.next_step == "railgauge explain latest"
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "/nosuch", ""])
 def test_a_name_that_no_file_can_have_is_an_error(name: str) -> None:
-    error = CliRunner().invoke(cli, ["explain", name]).exception
+    error = invoke(cli, ["explain", name]).exception
     assert isinstance(error, RailgaugeError) and "is called" in error.message
 
 
@@ -188,5 +188,5 @@ def test_an_explained_campaign_keeps_its_verdict(
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
     campaign = measured.leave(tmp_path, 1, dict.fromkeys(measured.PLACES, 110.0))
     before = sorted(p.read_bytes() for p in campaign.folder.rglob("*") if p.is_file())
-    CliRunner().invoke(cli, ["explain", "latest"])
+    invoke(cli, ["explain", "latest"])
     assert sorted(p.read_bytes() for p in campaign.folder.rglob("*") if p.is_file()) == before

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from railgauge import paths
 from railgauge.cli import cli
 from railgauge.fabric.folder import FabricError
+from tests.command_line import invoke
 from tests.unit.report.feeds.test_schemas import require
 
 DATA = paths.HOME / "tests" / "data" / "infiniband"
@@ -30,7 +31,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli, ["fabric", *map(str, words)])
+    return invoke(cli, ["fabric", *map(str, words)])
 
 
 def document(schema: str, *words: str | Path) -> Any:

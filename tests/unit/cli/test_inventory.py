@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge.cli import inventory
 from railgauge.cluster import inventories
@@ -16,11 +16,12 @@ from railgauge.model.inventory import Inventory
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
+from tests.command_line import invoke
 from tests.unit.model.test_inventory import BEFORE, but
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(inventory.group, words)
+    return invoke(inventory.group, words)
 
 
 def written(path: Path, one: Inventory) -> str:

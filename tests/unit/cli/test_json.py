@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.cli import cli, running
@@ -19,6 +18,7 @@ from railgauge.lab import fault_kinds, faults, spec
 from railgauge.lab.fault import Fault
 from railgauge.model.record import Listed
 from railgauge.model.uplinks import Uplink, document
+from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.report.feeds.test_schemas import SCHEMAS, require
 from tests.unit.verdict.decision.test_rules import Recorded
@@ -85,7 +85,7 @@ def test_every_schema_is_of_a_command() -> None:
 
 
 def typed(*words: str) -> Any:
-    result = CliRunner().invoke(cli, list(words))
+    result = invoke(cli, list(words))
     assert result.stdout, result.exception
     return json.loads(result.stdout)
 
@@ -153,7 +153,7 @@ def test_suspects_are_as_their_schema(tmp_path: Path) -> None:
 
 
 def test_inventories_and_their_changes_are_as_their_schemas(tmp_path: Path) -> None:
-    text = CliRunner().invoke(cli, ["inventory", "show", "--quick", "--json"]).stdout
+    text = invoke(cli, ["inventory", "show", "--quick", "--json"]).stdout
     require("inventory", json.loads(text))
     before = {**json.loads(text), "fields": {"kernel/release": "6.12"}, "unknown": {}}
     files = []

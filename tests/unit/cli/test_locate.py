@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from railgauge import paths
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
@@ -16,21 +17,18 @@ from railgauge.common.atomic import write_json
 from railgauge.model import record
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
+from tests.command_line import railgauge
 from tests.unit import records
 from tests.unit.verdict.location.test_logs import folder
 
 BETWEEN = paths.HOME / "tests/data/locate/healthy-between.csv"
+#: How a message of an error begins.
+ERROR = ["railgauge: "]
 RETESTED = paths.HOME / "tests/data/locate/retested.csv"
 
 
-def locate(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [paths.HOME / "bin" / "railgauge", "locate", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **env},
-    )
+def locate(*words: str | Path, stderr: Sequence[str] = (), **env: str) -> Result:
+    return railgauge("locate", *map(str, words), stderr=stderr, **env)
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def healthy(tmp_path: Path) -> Path:
 
 def test_nobody_is_exit_code_0(healthy: Path) -> None:
     done = locate(healthy)
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("nobody")
+    assert (done.exit_code, done.stderr) == (0, "") and done.stdout.startswith("nobody")
 
 
 def test_a_pipe_is_read_as_a_table(healthy: Path) -> None:
@@ -69,7 +67,7 @@ def test_nodes_that_are_not_judged_are_not_nobody(tmp_path: Path, rows: str) -> 
     path = tmp_path / "rows.csv"
     path.write_text(f"a,b,value,ok\n{rows}")
     done = locate(path, "--nodes-files", tmp_path)
-    assert (done.returncode, done.stderr) == (2, "")
+    assert (done.exit_code, done.stderr) == (2, "")
     assert done.stdout.startswith("not judged: n[1-3]") and "nobody" not in done.stdout
     assert (tmp_path / "passing_nodes.txt").read_text() == ""
     assert json.loads(locate(path, "--json").stdout)["unjudged"] == ["n1", "n2", "n3"]
@@ -87,12 +85,12 @@ def test_who_has_missing_results_alone_is_not_judged(tmp_path: Path, rails: bool
     path = tmp_path / "rows.csv"
     path.write_text("\n".join(rows) + "\n")
     done = locate(path, "--nodes-files", tmp_path)
-    assert done.returncode == 2 and done.stdout.startswith("not judged: n3: ")
+    assert done.exit_code == 2 and done.stdout.startswith("not judged: n3: ")
     assert "n3" not in (tmp_path / "passing_nodes.txt").read_text().split()
 
 
 def test_suspects_are_exit_code_1_confirmed_or_not() -> None:
-    assert [locate(path).returncode for path in (BETWEEN, RETESTED)] == [1, 1]
+    assert [locate(path).exit_code for path in (BETWEEN, RETESTED)] == [1, 1]
 
 
 def test_the_json_has_these_fields_and_no_others() -> None:
@@ -132,17 +130,17 @@ def test_only_confirmed_nodes_are_excluded(tmp_path: Path) -> None:
 def test_counters_of_a_switch_are_taken(healthy: Path, tmp_path: Path) -> None:
     counters = tmp_path / "uplinks.csv"
     counters.write_text("leaf,spine,events\nleaf1,spine1,3\n")
-    assert locate(healthy, "--uplink-counters", counters).returncode == 0
+    assert locate(healthy, "--uplink-counters", counters).exit_code == 0
     counters.write_text("leaf,events\nleaf1,3\n")
-    done = locate(healthy, "--uplink-counters", counters)
-    assert done.returncode == 2 and "line 1, column spine" in done.stderr
+    done = locate(healthy, "--uplink-counters", counters, stderr=ERROR)
+    assert done.exit_code == 2 and "line 1, column spine" in done.stderr
 
 
 def test_a_folder_of_outputs_of_nccl_tests_is_read(tmp_path: Path) -> None:
     for name, text in folder("n3").items():
         (tmp_path / name).write_text(text)
     done = locate(tmp_path, "--json")
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert [s["name"] for s in json.loads(done.stdout)["suspects"]] == ["n3"]
 
 
@@ -150,14 +148,14 @@ def test_a_file_without_a_result_beside_outputs_leaves_somebody_not_judged(tmp_p
     for name, text in folder().items():
         (tmp_path / name).write_text(text)
     (tmp_path / "README").write_text("one file for each pair\n")
-    assert locate(tmp_path).returncode == 0
+    assert locate(tmp_path).exit_code == 0
     (tmp_path / "n1-n9.log").write_text("")
     done = locate(tmp_path)
-    assert done.returncode == 2 and "not judged: n9: " in done.stdout
+    assert done.exit_code == 2 and "not judged: n9: " in done.stdout
     assert "left out: " in done.stdout and "n1-n9.log: nothing in it\n" in done.stdout
     (tmp_path / "n1-n9.log").rename(tmp_path / "last.log")
     done = locate(tmp_path)
-    assert done.returncode == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
+    assert done.exit_code == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
 
 
 def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
@@ -168,11 +166,11 @@ def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
     (tmp_path / "README").write_text("one file for each pair\n")
     for name, text in folder().items():
         (tmp_path / name.removesuffix(".log")).write_text(text)
-    assert locate(tmp_path).returncode == 0
+    assert locate(tmp_path).exit_code == 0
     (tmp_path / "n1.log").write_text(within)
     (tmp_path / "n9-n1.log").write_text(folder()["n1-n2.log"])
     done = locate(tmp_path)
-    assert done.returncode == 0 and "n1.log:2: 1 host, n1, expected two" in done.stdout
+    assert done.exit_code == 0 and "n1.log:2: 1 host, n1, expected two" in done.stdout
 
 
 def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path) -> None:
@@ -182,7 +180,7 @@ def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path
     assert found and " on n9 " in head
     (tmp_path / "last.log").write_text(head.rpartition("\n")[0] + "\n")
     done = locate(tmp_path)
-    assert done.returncode == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
+    assert done.exit_code == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["g@n1", "@all"])
@@ -190,7 +188,7 @@ def test_a_name_with_an_at_is_a_name(tmp_path: Path, name: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"a,b,value\n{name},n2,10\n")
     done = locate(path)
-    assert done.returncode == 2 and name in done.stdout and done.stderr == ""
+    assert done.exit_code == 2 and name in done.stdout and done.stderr == ""
 
 
 def test_of_one_file_with_all_runs_one_that_broke_off_is_told(tmp_path: Path) -> None:
@@ -198,7 +196,7 @@ def test_of_one_file_with_all_runs_one_that_broke_off_is_told(tmp_path: Path) ->
     head = texts[0].partition("# Using devices")[0]
     (tmp_path / "all.log").write_text("".join([*texts, head, head]))
     done = locate(tmp_path)
-    assert done.returncode == 2 and f"not judged: who is in {tmp_path}/all.log\n" in done.stdout
+    assert done.exit_code == 2 and f"not judged: who is in {tmp_path}/all.log\n" in done.stdout
 
 
 @pytest.fixture
@@ -240,15 +238,15 @@ def test_a_campaign_is_read_by_id_path_or_as_the_latest(campaign: Path, name: st
 
 def test_a_damaged_campaign_is_refused(campaign: Path) -> None:
     (campaign / "plan.json").write_text("[{")
-    done = locate(campaign)
-    assert done.returncode == 2 and "plan.json" in done.stderr
+    done = locate(campaign, stderr=ERROR)
+    assert done.exit_code == 2 and "plan.json" in done.stderr
 
 
 def test_a_wrong_cell_is_one_error_with_line_and_column(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a,b,value\nn1,n2,fast\n")
-    done = locate(path, "--json")
-    assert (done.returncode, done.stdout) == (2, "")
+    done = locate(path, "--json", stderr=ERROR)
+    assert (done.exit_code, done.stdout) == (2, "")
     assert f"{path}: line 2, column value: 'fast', expected" in done.stderr
     assert "next: " in done.stderr and "Traceback" not in done.stderr
 
@@ -257,14 +255,14 @@ def test_a_wrong_cell_is_one_error_with_line_and_column(tmp_path: Path) -> None:
     "words", [(), ("--nosuch", "x.csv"), ("nosuch.csv",), ("a", "b"), ("",), ("a" * 300,)]
 )
 def test_wrong_usage_is_exit_code_2_and_says_what_to_type(words: tuple[str, ...]) -> None:
-    done = locate(*words)
-    assert done.returncode == 2 and "next: railgauge " in done.stderr
+    done = locate(*words, stderr=ERROR)
+    assert done.exit_code == 2 and "next: railgauge " in done.stderr
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"a,b,value\nn1,n2,\xff\xfe\n")
-    assert locate(path).returncode == 2
+    assert locate(path, stderr=ERROR).exit_code == 2
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -272,8 +270,8 @@ def test_a_table_in_utf16_is_refused_by_its_encoding(tmp_path: Path, encoding: s
     path = tmp_path / "x.csv"
     path.write_bytes("a,b,value\nn1,n2,24.5\n".encode(encoding))
     for words in ([path], [BETWEEN, "--uplink-counters", path]):
-        done = locate(*words)
-        assert done.returncode == 2 and f"{path}: in UTF-16" in done.stderr
+        done = locate(*words, stderr=ERROR)
+        assert done.exit_code == 2 and f"{path}: in UTF-16" in done.stderr
         assert "next: iconv -f UTF-16" in done.stderr
 
 
@@ -285,15 +283,15 @@ def test_an_output_in_utf16_is_missing_by_its_encoding(tmp_path: Path) -> None:
 
 def test_a_folder_of_outputs_in_utf16_is_refused_by_their_encoding(tmp_path: Path) -> None:
     (tmp_path / "n1-n2.txt").write_bytes("# nThread 1\n".encode("utf-16"))
-    done = locate(tmp_path)
-    assert done.returncode == 2 and "n1-n2.txt: in UTF-16 by its first bytes" in done.stderr
+    done = locate(tmp_path, stderr=ERROR)
+    assert done.exit_code == 2 and "n1-n2.txt: in UTF-16 by its first bytes" in done.stderr
     assert "iconv -f UTF-16 -t UTF-8" in done.stderr
 
 
 def test_a_folder_without_outputs_is_refused(tmp_path: Path) -> None:
-    done = locate(tmp_path)
-    assert done.returncode == 2 and "none with a result" in done.stderr
+    done = locate(tmp_path, stderr=ERROR)
+    assert done.exit_code == 2 and "none with a result" in done.stderr
 
 
 def test_help_is_exit_code_0() -> None:
-    assert locate("--help").returncode == 0
+    assert locate("--help").exit_code == 0

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import textfiles
 from railgauge.cli import cli
+from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.verdict.location.test_logs import folder
 
@@ -93,15 +93,14 @@ def test_characters_that_an_encoding_has_not_are_no_error(table: Path, tmp_path:
     ],
 )
 def test_what_is_no_number_is_wrong_usage(words: tuple[str, ...]) -> None:
-    answer = CliRunner().invoke(cli, words)
-    assert answer.exit_code == 2 and "Invalid value for" in answer.output
+    assert invoke(cli, words, stderr=["Invalid value for"]).exit_code == 2
 
 
 def test_a_page_goes_to_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     campaign = measured.leave(tmp_path, 1, dict.fromkeys(measured.PLACES, 390.0))
-    answer = CliRunner().invoke(cli, ["report", campaign.id, "-o", "-"])
+    answer = invoke(cli, ["report", campaign.id, "-o", "-"])
     assert answer.exit_code == 0 and answer.output.startswith("<!")
     assert not (tmp_path / "-").exists()
 
@@ -114,5 +113,5 @@ def test_an_output_that_is_too_large_to_read_is_listed(
     (tmp_path / "trace.log").write_bytes(b"x" * (2**20 + 1))
     for name, text in folder().items():
         (tmp_path / name).write_text(text)
-    answer = CliRunner().invoke(cli, ["locate", str(tmp_path)])
+    answer = invoke(cli, ["locate", str(tmp_path)])
     assert "trace.log: more than 1 MiB" in answer.output and answer.exit_code == 2

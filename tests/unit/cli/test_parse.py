@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge import paths
 from railgauge.cli import cli
 from railgauge.common.errors import RailgaugeError
 from railgauge.tools import table
+from tests.command_line import invoke
 
 DATA = paths.HOME / "tests" / "data"
 
@@ -19,7 +20,7 @@ TOOLS = sorted(table.by_hand())
 
 
 def typed(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["parse", *words])
+    return invoke(cli, ["parse", *words])
 
 
 def error(*words: str) -> RailgaugeError:

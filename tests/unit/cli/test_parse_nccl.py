@@ -6,17 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge import cli
 from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.systems import rehearsal
+from tests.command_line import invoke
 
 RECORDED = Path(__file__).parents[2] / "data" / "nccl-tests" / "gb200-2x4-mnnvl-16GiB.txt"
 
 
 def typed(*words: str) -> Result:
-    return CliRunner().invoke(cli.cli, [*words], catch_exceptions=True)
+    return invoke(cli.cli, [*words])
 
 
 def test_a_whole_output_is_a_result() -> None:

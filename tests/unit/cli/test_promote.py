@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
@@ -25,6 +25,7 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Entry
 from railgauge.verdict.comparison import measurement_table, promotion
+from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.measured import PLACES, bandwidth
 
@@ -72,8 +73,13 @@ def several(root: Path, many: int = 5, noise: float = 0.001, **options: Any) -> 
     return [measured.leave(root, n, values(n, noise), **options).id for n in range(many)]
 
 
+#: What it says of a proposal, and of the file.
+SAYS = ("left out: ", "wider: ", "tried: ", "lacking: ")
+SAYS += ("wrote ", " has these baselines", "nothing is written")
+
+
 def promote(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["promote", *words])
+    return invoke(cli, ["promote", *words], may_say=SAYS)
 
 
 def promoted(root: Path) -> references.Reference:
@@ -408,7 +414,7 @@ def test_a_new_file_is_one_that_loads(root: Path) -> None:
 
 
 def listed(*words: str) -> str:
-    answer = CliRunner().invoke(cli, ["references", "--system", "lab", *words])
+    answer = invoke(cli, ["references", "--system", "lab", *words])
     assert answer.exit_code == 0, answer.exception
     return answer.output
 
@@ -437,7 +443,7 @@ def test_a_baseline_is_stale_where_tool_or_firmware_has_moved(
 
 
 def test_a_system_without_references_says_what_makes_them(root: Path) -> None:
-    answer = CliRunner().invoke(cli, ["references", "--system", "lab"])
+    answer = invoke(cli, ["references", "--system", "lab"])
     assert isinstance(answer.exception, RailgaugeError)
     assert answer.exception.next_step and "--mode baseline" in answer.exception.next_step
 

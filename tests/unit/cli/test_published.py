@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge.cli import cli
 from railgauge.common.errors import RailgaugeError
 from railgauge.model import published
+from tests.command_line import invoke
 
 
 def typed(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["published", *words])
+    return invoke(cli, ["published", *words])
 
 
 def test_without_a_name_it_lists_the_systems() -> None:

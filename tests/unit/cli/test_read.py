@@ -8,11 +8,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge import paths, textfiles
 from railgauge.cli import cli
 from railgauge.common.errors import RailgaugeError
+from tests.command_line import invoke
 
 DATA = paths.HOME / "tests" / "data"
 GOOD = DATA / "perftest" / "write-client.txt"
@@ -22,7 +23,7 @@ LOG = DATA / "nccl-log" / "socket-fallback.txt"
 
 
 def typed(*words: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(cli, ["read", *map(str, words)], input=stdin)
+    return invoke(cli, ["read", *map(str, words)], stdin=stdin)
 
 
 def test_a_measurement_is_a_line_with_its_share_of_the_limit() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
@@ -22,6 +22,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.node.orchestration import sweep_file
 from railgauge.node.transport import results_file
+from tests.command_line import invoke
 from tests.unit import records
 from tests.unit.verdict.decision.test_rules import case_on
 
@@ -117,7 +118,7 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def show(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["show", *words])
+    return invoke(cli, ["show", *words])
 
 
 def titles(answer: Result) -> list[str]:

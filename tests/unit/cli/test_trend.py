@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from scipy import stats
 
 from railgauge.cli import cli
 from railgauge.common.errors import RailgaugeError
 from railgauge.verdict.comparison.trend import mann_kendall
+from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.measured import PLACES
 
@@ -36,7 +37,7 @@ def leave(root: Path, many: int = 12, **steps: float) -> None:
 
 
 def trend(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["trend", measured.CHECK, "--system", "lab", *words])
+    return invoke(cli, ["trend", measured.CHECK, "--system", "lab", *words])
 
 
 def test_noise_is_no_trend(root: Path) -> None:
@@ -89,7 +90,7 @@ def test_programs_get_json(root: Path) -> None:
 
 def test_an_unknown_check_is_answered_with_the_known_ones(root: Path) -> None:
     leave(root, many=1)
-    error = CliRunner().invoke(cli, ["trend", "Nosuch", "--system", "lab"]).exception
+    error = invoke(cli, ["trend", "Nosuch", "--system", "lab"]).exception
     assert isinstance(error, RailgaugeError) and measured.CHECK in str(error)
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from click.testing import CliRunner
-
 from railgauge.cli import cli
 from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.gate import journal, run
@@ -21,6 +19,7 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.campaign.finding import Finding
+from tests.command_line import invoke
 
 
 class Slurm:
@@ -47,8 +46,11 @@ class Slurm:
         #: how long a node is silent after it was resumed, as Slurm 24.11 has it
         self.silence_s = 0.0
         self.silent: dict[str, float] = {}
+        #: what the clock says of whoever waits for Slurm; it goes on as they sleep
+        self.now_s = 0.0
 
     def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
         self.silent = {name: left - seconds for name, left in self.silent.items() if left > seconds}
 
     def suspended_on(self, names: Any) -> set[str]:
@@ -304,7 +306,7 @@ def gate(*words: str) -> int:
 
 def said(*words: str) -> tuple[str, int]:
     """What `railgauge gate ...` says, and its exit code."""
-    answer = CliRunner().invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
+    answer = invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
     error = answer.exception
     if isinstance(error, RailgaugeError):
         return f"{answer.output}{error}", error.exit_code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +27,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     for name in ("show", "drain", "comment", "reservations"):
         monkeypatch.setattr(slurm_nodes, name, getattr(fake, name))
     monkeypatch.setattr(slurm_nodes, "_set_resumed", fake.resume)
-    clock = SimpleNamespace(sleep=fake.sleep, monotonic=time.monotonic)
+    clock = SimpleNamespace(sleep=fake.sleep, monotonic=lambda: fake.now_s)
     monkeypatch.setattr(slurm_nodes, "time", clock)
     monkeypatch.setattr(events, "set_down_since", lambda *_: {})
     monkeypatch.setattr(slurm_jobs, "suspended_on", fake.suspended_on)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner
-
 from railgauge.cli import cli
+from tests.command_line import invoke
 from tests.unit.report.feeds.test_schemas import require
 
 from .cluster import Campaigns, Slurm, held
 
 
-def typed(*words: str) -> tuple[Any, int]:
-    result = CliRunner().invoke(cli, ["gate", *words, "--system", "lab", "--json"])
+def typed(*words: str, stderr: Sequence[str] = ()) -> tuple[Any, int]:
+    result = invoke(cli, ["gate", *words, "--system", "lab", "--json"], stderr=stderr)
     assert result.stdout, result.exception
     return json.loads(result.stdout), result.exit_code
 
@@ -38,13 +38,14 @@ def test_nodes_that_were_looked_at_are_as_their_schema(area: Path, nodes: Slurm)
 def test_the_end_of_a_run_is_as_its_schema(area: Path, nodes: Slurm, tests: Campaigns) -> None:
     held(nodes, "n1")
     held(nodes, "n2")
-    found, code = typed("run", "--act")
+    steps = ("reserving ", "resuming ", "testing ", "once more ", "n1: accepted", "n2: stays out")
+    found, code = typed("run", "--act", stderr=steps)
     require("gate-run", found)
     assert found["exit_code"] == code == 1
     assert [one for run in found["runs"] for one in run["kept_out"]] == ["n2"]
 
 
 def test_a_run_without_nodes_is_as_its_schema(area: Path, nodes: Slurm, tests: Campaigns) -> None:
-    found, code = typed("run", "--act")
+    found, code = typed("run", "--act", stderr=["holds no idle node"])
     require("gate-run", found)
     assert (code, found["runs"]) == (0, [])

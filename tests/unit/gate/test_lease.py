@@ -69,10 +69,9 @@ def test_the_end_moves_on_while_the_run_lives(calls: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nobody_renews_for_a_run_that_was_killed(calls: Path, number: int) -> None:
-    killed = run("sys.stdin.read()")
-    wait_for(calls, 1)
-    killed.send_signal(number)
-    killed.wait()
+    with run("sys.stdin.read()") as killed:
+        wait_for(calls, 1)
+        killed.send_signal(number)
     assert silent(calls)
 
 

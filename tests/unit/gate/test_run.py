@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge.acceptance import accept
 from railgauge.cli import cli
@@ -24,6 +23,7 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import System
+from tests.command_line import invoke
 
 from .cluster import Campaigns, Killed, Slurm, gate, go, held, said, taken
 
@@ -892,7 +892,7 @@ def test_a_partner_at_fault_has_an_exit_code_of_its_own(
 ) -> None:
     held(nodes, "n1")
     assert gate("run", "--act") == EXIT_SUSPECT
-    answer = CliRunner().invoke(cli, ["gate", "status", "--system", "lab", "--nodes", "n2"])
+    answer = invoke(cli, ["gate", "status", "--system", "lab", "--nodes", "n2"])
     assert "suspect, by gate run" in answer.output
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -18,6 +17,7 @@ from railgauge.cluster.store import Teeth
 from railgauge.gate import trust
 from railgauge.gate.trust import Count
 from railgauge.model.record import Standing, write_standings
+from tests.command_line import invoke
 from tests.unit.report.feeds.test_schemas import require
 
 
@@ -127,13 +127,13 @@ def test_the_command_tells_and_proposes(tmp_path: Path, monkeypatch: pytest.Monk
     ):
         (tmp_path / "campaigns" / name).mkdir(parents=True)
         write_standings(tmp_path / "campaigns" / name / STANDING, standings)
-    answer = CliRunner().invoke(cli, ["gate", "trust", "--system", "lab"])
+    answer = invoke(cli, ["gate", "trust", "--system", "lab"])
     assert answer.exit_code == 0, answer.output
     assert (
         "Brandnew: record -> hold: edit enforcement in configs/systems/lab/gate.yaml"
         in answer.output
     )
-    answer = CliRunner().invoke(cli, ["gate", "trust", "--system", "lab", "--json"])
+    answer = invoke(cli, ["gate", "trust", "--system", "lab", "--json"])
     require("gate-trust", json.loads(answer.output))
     by_check = {one["check"]: one for one in json.loads(answer.output)["checks"]}
     assert by_check["Iperf2Pair"]["count"]["open"] == 1

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge.cli import lab
 from railgauge.common.errors import RailgaugeError
 from railgauge.lab import faults
 from railgauge.lab.fault import Fault
 from railgauge.model.uplinks import Uplink, parse
+from tests.command_line import invoke
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def typed(*words: str) -> Result:
-    return CliRunner().invoke(lab.lab, ["logs", *words])
+    return invoke(lab.lab, ["logs", *words])
 
 
 def test_logs_without_a_name_are_listed(folder: Path) -> None:
@@ -70,7 +71,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Uplink]:
 
 def test_uplinks_are_told_with_their_balance(counted: list[Uplink]) -> None:
     counted += [Uplink("leaf1", "spine1", 3, 1), Uplink("leaf1", "spine2", 1, 1)]
-    lines = CliRunner().invoke(lab.lab, ["uplinks"]).output.splitlines()
+    lines = invoke(lab.lab, ["uplinks"]).output.splitlines()
     assert [line.split() for line in lines[1:]] == [
         ["leaf1", "spine1", "3", "1", "0"],
         ["leaf1", "spine2", "1", "1", "0"],
@@ -80,7 +81,7 @@ def test_uplinks_are_told_with_their_balance(counted: list[Uplink]) -> None:
 
 def test_what_goes_over_uplinks_in_a_time_is_the_difference(counted: list[Uplink]) -> None:
     counted += [Uplink("leaf1", "spine1", 3, 1)]
-    output = CliRunner().invoke(lab.lab, ["uplinks", "--seconds", "1"]).output
+    output = invoke(lab.lab, ["uplinks", "--seconds", "1"]).output
     assert [line.split()[2:] for line in output.splitlines()[1:]] == [
         ["6", "0", "0"],
         ["1.0000", "0.0000"],
@@ -88,13 +89,13 @@ def test_what_goes_over_uplinks_in_a_time_is_the_difference(counted: list[Uplink
 
 
 def test_a_lab_without_leaves_has_no_uplinks(counted: list[Uplink]) -> None:
-    error = CliRunner().invoke(lab.lab, ["uplinks"]).exception
+    error = invoke(lab.lab, ["uplinks"]).exception
     assert isinstance(error, RailgaugeError) and "no leaves" in str(error)
 
 
 def test_what_the_lab_tells_of_its_uplinks_is_what_a_site_tells(counted: list[Uplink]) -> None:
     counted += [Uplink("leaf1", "spine1", 3, 1)]
-    output = CliRunner().invoke(lab.lab, ["uplinks", "--json"]).output
+    output = invoke(lab.lab, ["uplinks", "--json"]).output
     (found,) = parse(output)
     assert (found.leaf, found.spine, found.sent_bytes, found.received_bytes) == (
         *("leaf1", "spine1"),
@@ -131,12 +132,12 @@ def test_what_follows_the_machine_is_the_commands(
         return SimpleNamespace(returncode=7)
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert CliRunner().invoke(lab.lab, ["exec", *words]).exit_code == 7
+    assert invoke(lab.lab, ["exec", *words]).exit_code == 7
     assert started == [runs]
 
 
 def test_the_help_of_exec_is_its_own() -> None:
-    assert "Run COMMAND on MACHINE" in CliRunner().invoke(lab.lab, ["exec", "--help"]).output
+    assert "Run COMMAND on MACHINE" in invoke(lab.lab, ["exec", "--help"]).output
 
 
 # ---- lab fault ----
@@ -154,4 +155,4 @@ def test_a_fault_that_is_over_at_once_is_not_in_place(
 ) -> None:
     monkeypatch.setattr(lab, "open_lab", lambda: None)
     monkeypatch.setattr(faults, "add_typed", lambda *_: fault)
-    assert CliRunner().invoke(lab.lab, ["fault", "add", fault.kind]).output == said
+    assert invoke(lab.lab, ["fault", "add", fault.kind]).output == said

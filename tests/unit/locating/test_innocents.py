@@ -333,6 +333,33 @@ def test_a_bad_pair_is_confirmed_whatever_its_leaves_have_room_for(at_leaf: int)
     assert confirmed(locate(evidence)) == ["pair n0-n1"]
 
 
+@pytest.mark.parametrize(("slow", "convicted"), [(1, ["node n0"]), (2, [])])
+def test_two_nodes_that_send_slowly_may_be_behind_a_link_and_one_is_at_fault(
+    slow: int, convicted: list[str]
+) -> None:
+    """Of four leaves of eight nodes. The first ones of a leaf are slow to all nodes of other leaves
+    that they send to in 16 rounds. They receive well, and the rest of their leaf sends well.
+    """
+    chance = random.Random(1)
+    ends = [End(f"n{number}") for number in range(32)]
+    far = list(range(8, 32))
+
+    def result(a: int, b: int, number: int) -> Result:
+        left = 0.5 if a < slow else 1.0
+        return Result(ends[a], ends[b], 24.5 * left * (1 + chance.gauss(0, 0.005)), number)
+
+    evidence = Evidence({end: f"leaf{n // 8}" for n, end in enumerate(ends)}, directed=True)
+    for number in range(16):
+        met = [far[(near + number * 8) % len(far)] for near in range(8)]
+        evidence.add(result(near, other, number) for near, other in enumerate(met))
+        met = [far[(near + number * 8 + 3) % len(far)] for near in range(8)]
+        evidence.add(result(other, near, 100 + number) for near, other in enumerate(met))
+        chance.shuffle(far)
+        pairs = zip(far[::2], far[1::2], strict=True)
+        evidence.add(result(a, b, 200 + number) for a, b in pairs)
+    assert confirmed(locate(evidence)) == convicted
+
+
 @pytest.mark.parametrize("seed", [50714, 70353, 81057])
 def test_nodes_behind_a_link_of_the_fabric_are_not_convicted(seed: int) -> None:
     """Each of them sends slowly to half of the destinations, and one of them by chance to all that

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.locating import End, Evidence, Result, locate
+from tests.properties import tries
 from tests.unit.locating.campaigns import Fabric, heavy, located, normal, told
 
 FAULTS = st.dictionaries(
@@ -28,7 +29,7 @@ def campaign(kind: str, faults: dict[str, float], seed: int) -> tuple[Fabric, li
     return fabric, getattr(fabric, kind)()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(KINDS, FAULTS, st.integers(0, 999))
 def test_the_order_of_rows_makes_no_difference(
     kind: str, faults: dict[str, float], seed: int
@@ -55,7 +56,7 @@ def test_no_hash_of_a_process_makes_a_difference() -> None:
     assert first == second == third and "confirm" in first
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(KINDS, FAULTS, st.integers(0, 999))
 def test_other_names_rename_the_suspects(kind: str, faults: dict[str, float], seed: int) -> None:
     fabric, observations = campaign(kind, faults, seed)
@@ -75,7 +76,7 @@ def test_other_names_rename_the_suspects(kind: str, faults: dict[str, float], se
     assert parts(observations, new) == parts(renamed, {})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(KINDS, FAULTS, st.integers(0, 999), st.integers(1, 30))
 def test_good_results_accuse_nobody_else(
     kind: str, faults: dict[str, float], seed: int, more: int
@@ -93,7 +94,7 @@ def test_good_results_accuse_nobody_else(
     assert after <= before | set(faults)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(FAULTS, st.integers(0, 999), st.floats(0.1, 1.0))
 def test_missing_rows_confirm_nobody_healthy(
     faults: dict[str, float], seed: int, share: float
@@ -105,7 +106,7 @@ def test_missing_rows_confirm_nobody_healthy(
     assert confirmed <= set(faults)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 @given(FAULTS, st.integers(0, 999), st.floats(1e-3, 1e3))
 def test_the_unit_makes_no_difference(faults: dict[str, float], seed: int, factor: float) -> None:
     fabric, observations = campaign("tournament", faults, seed)

@@ -17,6 +17,7 @@ from railgauge.model.inventory import Inventory, diff, fingerprint, load
 from railgauge.node.inventory import SCHEMA, take
 from railgauge.node.inventory.compare import Change, by_value, same
 from railgauge.node.inventory.kinds import kind
+from tests.properties import tries
 
 BEFORE = Inventory(
     "n1",
@@ -74,7 +75,7 @@ def test_another_document_is_one_clear_error(change: dict[str, object], says: st
     assert "n1.json" in str(raised.value) and SCHEMA in str(raised.value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200))
 @given(st.data())
 def test_no_mutation_of_a_document_crashes(data: st.DataObject) -> None:
     text = json.dumps(BEFORE.as_dict())
@@ -196,7 +197,7 @@ def test_a_part_that_is_gone_is_gone() -> None:
     assert only(but(net__eth1__mtu_bytes=1500)).what == "new"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200))
 @given(
     *2 * [st.dictionaries(st.sampled_from("abcd"), st.sampled_from([None, True, 1, 1.5, "x"]))],
 )

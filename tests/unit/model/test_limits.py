@@ -25,6 +25,7 @@ from railgauge.model.limits import (
     tcp,
     tcp_window,
 )
+from tests.properties import tries
 
 KIB, MIB = 2**10, 2**20
 
@@ -578,7 +579,7 @@ BYTE_RATES = st.floats(0.1, 4000)
 NODES = st.integers(1, 400)
 FLAGS = st.booleans()
 PER_NODE = st.integers(1, 8)
-QUICK = settings(max_examples=200, deadline=None)
+QUICK = settings(max_examples=tries(200))
 
 
 @st.composite
@@ -770,7 +771,7 @@ def limit_on(machine: Machine, operation: str, most: int, in_switches: bool = Fa
 
 @pytest.mark.parametrize(("operation", "algorithm"), ALGORITHMS)
 @given(machines(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100))
 def test_no_algorithm_exceeds_the_limit(
     operation: str, algorithm: str, drawn: tuple[Machine, int], chance: random.Random
 ) -> None:
@@ -787,7 +788,7 @@ def test_no_algorithm_exceeds_the_limit(
 
 
 @given(machines())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100))
 def test_all_reduce_in_the_switches_does_not_exceed_the_limit(drawn: tuple[Machine, int]) -> None:
     machine, most = drawn
     ranks = Counter(machine.domain_of[node] for node in machine.node_of)

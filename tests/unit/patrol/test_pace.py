@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge.acceptance import session
 from railgauge.cli import cli
@@ -25,6 +24,7 @@ from railgauge.patrol.choose import (
 )
 from railgauge.patrol.journal import Patrol
 from railgauge.slurm import jobs as slurm_jobs
+from tests.command_line import invoke
 from tests.unit.report.feeds.test_schemas import require
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
@@ -100,7 +100,7 @@ def test_a_plan_says_how_many_ways_were_measured(
     monkeypatch.setattr(run, "survey", lambda *_: fleet_of(LEAVES))
     monkeypatch.setattr(run, "plan", lambda *_: None)
     words = ["patrol", "--system", "lab", "--plan", *(["--json"] if as_json else [])]
-    answer = CliRunner().invoke(cli, words)
+    answer = invoke(cli, words)
     assert answer.exit_code == 0, answer.output
     if as_json:
         document = json.loads(answer.stdout)

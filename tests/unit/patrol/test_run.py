@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge.acceptance import accept, request, session
 from railgauge.campaign import variables
@@ -34,6 +33,7 @@ from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmProblem
 from railgauge.verdict.campaign.finding import Finding
+from tests.command_line import invoke
 from tests.unit.gate.cluster import Slurm
 from tests.unit.report.feeds.test_schemas import require
 
@@ -334,7 +334,7 @@ def test_without_two_partners_nobody_is_tested(nodes: Fleet) -> None:
 @pytest.mark.usefixtures("listed")
 def test_a_plan_changes_nothing(nodes: Fleet) -> None:
     nodes.flags["n5"].add("DOWN")
-    answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--plan"])
+    answer = invoke(cli, ["patrol", "--system", "lab", "--plan"])
     assert answer.exit_code == 0, answer.output
     assert "ns: n[1-4], about 240 s" in answer.output
     assert "5 of 5 wait for more than 7 days (n[1-4,6])" in answer.output
@@ -347,7 +347,7 @@ def test_a_plan_changes_nothing(nodes: Fleet) -> None:
 def test_a_plan_as_json_is_as_its_schema(nodes: Fleet, flag: str) -> None:
     for flags in nodes.flags.values():
         flags |= {flag} - {""}
-    answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--plan", "--json"])
+    answer = invoke(cli, ["patrol", "--system", "lab", "--plan", "--json"])
     document = json.loads(answer.stdout)
     require("patrol", document)
     assert (document["plan"] is None) == bool(flag) and document["patrols_a_day"] == 1
@@ -490,13 +490,20 @@ def test_where_all_is_well_nobody_is_touched(nodes: Fleet, patrolled: Patrolled)
 
 
 @pytest.mark.usefixtures("listed")
-@pytest.mark.parametrize(("bad", "code"), [("", 0), ("n2", 1)])
+@pytest.mark.parametrize(
+    ("bad", "code", "steps"),
+    [
+        ("", 0, ["ns: n[1-4]", ": accept, "]),
+        ("n2", 1, ["ns: n[1-4]", "n2: held: ", ": neither accepted nor accused: ", ": reject, "]),
+    ],
+    ids=["good", "bad"],
+)
 def test_what_was_done_is_json(
-    nodes: Fleet, monkeypatch: pytest.MonkeyPatch, bad: str, code: int
+    nodes: Fleet, monkeypatch: pytest.MonkeyPatch, bad: str, code: int, steps: list[str]
 ) -> None:
     nodes.flags["n5"].add("DOWN")
     monkeypatch.setattr(accept, "run", Ran(bad))
-    answer = CliRunner().invoke(cli, ["patrol", "--system", "lab", "--json"])
+    answer = invoke(cli, ["patrol", "--system", "lab", "--json"], stderr=steps)
     document = json.loads(answer.stdout)
     require("patrol", document)
     assert answer.exit_code == code == document["patrol"]["exit_code"]

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths, tools
 from railgauge.cli.parse import parse
@@ -19,6 +18,7 @@ from railgauge.site.check import checks
 from railgauge.stack import activation
 from railgauge.systems import Partition
 from railgauge.tools import table
+from tests.command_line import invoke
 
 PACKAGE = paths.SOURCE / "railgauge"
 
@@ -159,6 +159,6 @@ def test_a_module_and_a_check_are_all_that_a_new_tool_needs(partition: Partition
 
 def test_its_module_is_all_that_a_command_to_read_it_needs(partition: Partition) -> None:
     def typed(*words: str) -> int:
-        return CliRunner().invoke(parse, ["netperf", "/dev/null", *words]).exit_code
+        return invoke(parse, ["netperf", "/dev/null", *words]).exit_code
 
     assert (typed("--expect", "streams=1"), typed("--expect", "streams=2")) == (0, 1)

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge.campaign.folder import STANDING
 from railgauge.cli.report import report
@@ -18,6 +17,7 @@ from railgauge.model.record import write_standings
 from railgauge.report.page import history
 from railgauge.verdict.decision.node_status import standings
 from tests import pages
+from tests.command_line import invoke
 from tests.unit.report.test_page import Elements, numbers_in
 from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded
 
@@ -25,7 +25,7 @@ NOW = datetime.datetime(2026, 11, 24, tzinfo=datetime.timezone.utc)
 
 
 @pytest.fixture(autouse=True)
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_nodes_in_slurm: None) -> Path:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
     (tmp_path / "campaigns").mkdir()
     return tmp_path
@@ -172,7 +172,7 @@ def test_no_text_of_a_campaign_becomes_markup(results: Path, text: str) -> None:
 
 def test_the_command_writes_it_into_the_results_root(results: Path) -> None:
     leave(results, 20)
-    answer = CliRunner().invoke(report, ["--history", "lab"])
+    answer = invoke(report, ["--history", "lab"])
     assert answer.exit_code == 0
     assert "lab: 1 campaigns" in Elements((results / "history-lab.html").read_text()).text
 
@@ -185,5 +185,5 @@ def test_the_command_writes_it_into_the_results_root(results: Path) -> None:
     ],
 )
 def test_the_command_says_what_is_wrong(results: Path, words: list[str], said: str) -> None:
-    answer = CliRunner().invoke(report, words)
+    answer = invoke(report, words)
     assert answer.exit_code != 0 and said in str(answer.exception)

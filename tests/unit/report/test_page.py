@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.acceptance import accept
@@ -29,6 +28,7 @@ from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.comparison import measurement_table
 from railgauge.verdict.decision.verdict import Verdict
 from tests import pages
+from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.checks.tcp.test_file_transfer import case as transfer
 from tests.unit.report.test_numbers import verdict as verdict_of
@@ -530,14 +530,14 @@ def test_report_writes_the_page_where_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write().folder
-    result = CliRunner().invoke(report, [str(folder), "-o", str(tmp_path / "page.html")])
+    result = invoke(report, [str(folder), "-o", str(tmp_path / "page.html")])
     assert result.exit_code == 0 and "ACCEPT" in (tmp_path / "page.html").read_text()
     assert not (folder / page.FILE).exists()
 
 
 def test_report_says_where_it_cannot_write(tmp_path: Path) -> None:
     folder = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write().folder
-    result = CliRunner().invoke(report, [str(folder), "-o", str(tmp_path / "no" / "page.html")])
+    result = invoke(report, [str(folder), "-o", str(tmp_path / "no" / "page.html")])
     assert "No such file or directory" in str(result.exception) and result.exit_code != 0
 
 

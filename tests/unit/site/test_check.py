@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,8 @@ from railgauge.slurm import client
 from railgauge.slurm.nodes import gpus_in
 from railgauge.slurm.partitions import Cluster, Run, cluster
 from railgauge.systems import expected
+from tests.command_line import invoke
+from tests.properties import tries
 
 COMMITTED = systems.names()
 
@@ -201,7 +202,7 @@ KINDS = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=6).
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100))
 @given(st.lists(st.tuples(st.sampled_from(["gpu", "nic", "shard"]), KINDS, st.integers(0, 72))))
 def test_all_gpus_in_a_gres_are_counted_and_nothing_else(
     items: list[tuple[str, str, int]],
@@ -491,7 +492,7 @@ def test_names_that_a_pattern_matches_are_found(pattern: str, names: list[str]) 
     assert examples(pattern) == names
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100))
 @given(st.from_regex(r"\A[a-z][a-z0-9.-]{0,20}\Z"))
 def test_pattern_for_a_host_matches_that_host_alone(host: str) -> None:
     pattern = host_pattern(host)
@@ -1545,7 +1546,7 @@ KINDS_OF_NUMBERS = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tries(20))
 @given(KINDS_OF_NUMBERS)
 def test_all_published_numbers_are_kept_unchanged_and_no_other(
     numbers: list[tuple[str, int, int | None]],
@@ -1571,7 +1572,7 @@ def test_all_published_numbers_are_kept_unchanged_and_no_other(
 
 def run(monkeypatch: pytest.MonkeyPatch, ask: Run, *arguments: str) -> Any:
     monkeypatch.setattr(client, "output", ask)
-    return CliRunner().invoke(commands, arguments)
+    return invoke(commands, arguments)
 
 
 def test_check_prints_a_line_each_and_the_sum(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:

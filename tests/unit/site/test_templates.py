@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths, systems
 from railgauge.checks.framework import minimum_bounds
@@ -27,6 +26,7 @@ from railgauge.slurm import client
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.slurm.partitions import Cluster
 from railgauge.systems import expected
+from tests.command_line import invoke
 
 HOST = "login1"
 
@@ -353,7 +353,7 @@ def a_cluster(*command: str, **_: Any) -> str:
 
 def run(monkeypatch: pytest.MonkeyPatch, ask: Any, *arguments: str) -> Any:
     monkeypatch.setattr(client, "output", ask)
-    return CliRunner().invoke(commands, ["new", *arguments])
+    return invoke(commands, ["new", *arguments])
 
 
 def test_system_is_filled_in_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import terminal
 from railgauge.cli.stack import stack
 from railgauge.common.errors import EnvironmentProblem, RailgaugeError
 from railgauge.stack import build, fetching
 from railgauge.stack.fetching import Purpose, Supply
+from tests.command_line import invoke
 from tests.unit.stack.spack_scopes import copied
 
 SOURCE = {"path": "_source-cache/archive/ab/abc.tar.gz", "url": "https://example.org/x.tar.gz"}
@@ -215,7 +215,7 @@ def test_a_stack_below_a_folder_with_a_blank_is_refused_before_anything_is_done(
 ) -> None:
     folder = tmp_path / "a b"
     monkeypatch.setenv("RAILGAUGE_STACK_DIR", str(folder))
-    answer = CliRunner().invoke(stack, ["build", "lab"])
+    answer = invoke(stack, ["build", "lab"])
     assert isinstance(answer.exception, RailgaugeError)
     assert f"{folder}: found white space" in str(answer.exception)
     assert "RAILGAUGE_STACK_DIR=..." in (answer.exception.next_step or "")

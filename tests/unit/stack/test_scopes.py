@@ -16,6 +16,7 @@ from railgauge import paths
 from railgauge.common.errors import ConfigurationError, RailgaugeError
 from railgauge.stack import fetching, manifest
 from railgauge.stack import lock as locks
+from tests.properties import tries
 from tests.unit.stack.spack_scopes import SYSTEMS, change, copied
 
 
@@ -239,7 +240,7 @@ def test_lock_that_lacks_a_node_is_refused(home: Path) -> None:
 LAB_LOCK = (paths.SYSTEMS / "lab/spack/spack.lock").read_text(encoding="utf-8")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 @given(st.integers(min_value=0, max_value=len(LAB_LOCK) - 2))
 def test_no_truncated_lock_is_read(tmp_path_factory: pytest.TempPathFactory, length: int) -> None:
     path = tmp_path_factory.mktemp("lock") / "spack.lock"

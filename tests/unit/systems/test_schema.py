@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import hostlist, lab, paths, systems
 from railgauge.cli import cli
@@ -18,6 +17,7 @@ from railgauge.common.errors import ConfigurationError
 from railgauge.lab import spec
 from railgauge.model import references
 from railgauge.systems import reframe_settings
+from tests.command_line import invoke
 
 GOOD = """\
 name: alps
@@ -680,7 +680,7 @@ def test_every_command_refuses_a_host_of_two_systems(
     write()
     write("daint", GOOD.replace("name: alps", "name: daint"))
     on_host(monkeypatch, "alps-login")
-    answer = CliRunner().invoke(cli, words.split())
+    answer = invoke(cli, words.split())
     assert isinstance(answer.exception, ConfigurationError), answer.output
     assert "host 'alps-login' is of 2 systems" in str(answer.exception)
 

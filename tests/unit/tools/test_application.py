@@ -15,8 +15,9 @@ from railgauge import systems
 from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, application
 from railgauge.tools.application import Options, Output, Run
+from tests.properties import tries
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=tries(150))
 DATA = Path(__file__).parents[2] / "data" / "application"
 
 #: What rank 0 of four printed, and what is expected of it.

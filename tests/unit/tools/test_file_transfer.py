@@ -17,9 +17,10 @@ from railgauge.model.call import Call
 from railgauge.node.runners import file_set
 from railgauge.tools import Completeness, ParseError, Reading, file_transfer
 from railgauge.tools.file_transfer import FileSet, Login, Options
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=tries(150))
 PROVED, UNKNOWN = Completeness.PROVED, Completeness.UNKNOWN
 
 FILES = FileSet(files=3, file_bytes=1000)

@@ -17,6 +17,7 @@ from railgauge.model.call import Call
 from railgauge.tools import Completeness, Reading, nccl_log, nccl_tests, table
 from railgauge.tools.nccl_log import ras
 from railgauge.tools.nccl_tests import Options
+from tests.properties import tries
 
 DATA = Path(__file__).parents[2] / "data" / "gpu"
 RUNS = DATA / "runs"
@@ -119,7 +120,7 @@ def test_what_a_run_was_to_print_is_what_the_real_tool_printed(name: str) -> Non
     ) == shlex.split(facts(name)["command"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(st.sampled_from(sorted(GOOD)), st.randoms(use_true_random=False))
 def test_no_beginning_of_a_real_output_passes(name: str, source: random.Random) -> None:
     out = text(name, "out")
@@ -127,7 +128,7 @@ def test_no_beginning_of_a_real_output_passes(name: str, source: random.Random) 
     assert not read(name, out=out[: source.randrange(end)]).ok
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(st.sampled_from(sorted(GOOD)), st.randoms(use_true_random=False))
 def test_no_beginning_of_a_real_document_passes(name: str, source: random.Random) -> None:
     document = text(name, "nccl-tests.json")

@@ -13,13 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.tools import Completeness, ParseError, Reading, iperf2
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls
 
 REPOSITORY = Path(__file__).parents[3]
 RECORDED = REPOSITORY / "tests" / "data" / "iperf2"
 
 QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN

@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.cli import cli
 from railgauge.tools import Completeness, ParseError, Reading, iperf3
+from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls
 
 REPOSITORY = Path(__file__).parents[3]
 
 QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
 
@@ -616,12 +618,12 @@ def test_command_prints_what_a_document_proves(tmp_path: Path) -> None:
     arguments = [str(tmp_path / "client.json"), str(tmp_path / "server.json")]
     arguments += ["--exit-code", "0", "--exit-code", "0"]
     arguments += ["--expect", "streams=2", "--expect", "duration_s=2"]
-    result = CliRunner().invoke(cli, ["parse", "iperf3", *arguments])
+    result = invoke(cli, ["parse", "iperf3", *arguments])
     assert (result.exit_code, json.loads(result.stdout)["completeness"]) == (0, "proved")
 
 
 def test_command_fails_for_a_cut_document(tmp_path: Path) -> None:
     (tmp_path / "client.json").write_text(CLIENT[:-20])
-    result = CliRunner().invoke(cli, ["parse", "iperf3", str(tmp_path / "client.json")])
+    result = invoke(cli, ["parse", "iperf3", str(tmp_path / "client.json")])
     assert result.exit_code == 1
     assert "no whole JSON" in json.loads(result.stdout)["reason"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.tools import Completeness, Reading, iperf3
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls
 
 RECORDED = paths.HOME / "tests" / "data" / "iperf3"
@@ -24,7 +25,7 @@ BAD = ("interrupted", "killed", "refused")
 GOOD = [name for name in TEXTS if not any(word in name for word in BAD)]
 VERSIONS = ("3.12", "3.22")
 
-QUICK = settings(max_examples=200, deadline=None)
+QUICK = settings(max_examples=tries(200))
 
 
 def bandwidths(reading: Reading) -> Mapping[str, float]:

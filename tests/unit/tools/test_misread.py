@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.cli import cli
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT
+from tests.command_line import invoke
 
 MISREAD = paths.HOME / "tests" / "data" / "misread"
 
@@ -24,7 +24,7 @@ ALONE = "each rank started alone (no MPI)"
 
 def read(name: str) -> tuple[int, list[dict[str, Any]]]:
     """The exit code of `railgauge read`, and its runs."""
-    answer = CliRunner().invoke(cli, ["read", str(MISREAD / name), "--json"])
+    answer = invoke(cli, ["read", str(MISREAD / name), "--json"])
     document = json.loads(answer.output)
     assert document["unread"] == []
     return answer.exit_code, document["runs"]
@@ -32,7 +32,7 @@ def read(name: str) -> tuple[int, list[dict[str, Any]]]:
 
 def parsed(tool: str, *words: str) -> dict[str, Any]:
     files = [str(MISREAD / word) if (MISREAD / word).is_file() else word for word in words]
-    answer = CliRunner().invoke(cli, ["parse", tool, *files])
+    answer = invoke(cli, ["parse", tool, *files])
     reading: dict[str, Any] = json.loads(answer.output)
     return reading
 
@@ -128,7 +128,7 @@ def test_ranks_that_started_alone_are_the_reason(name: str) -> None:
 def test_a_run_of_another_kind_is_missing_and_accuses_no_node(
     folder: str, lacking: str, why: str
 ) -> None:
-    answer = CliRunner().invoke(cli, ["locate", str(MISREAD / folder), "--json"])
+    answer = invoke(cli, ["locate", str(MISREAD / folder), "--json"])
     located = json.loads(answer.output)
     assert (answer.exit_code, located["suspects"]) == (EXIT_ACCEPT, [])
     [missing] = located["missing"]

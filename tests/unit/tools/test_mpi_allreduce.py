@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, mpi_allreduce
+from tests.properties import tries
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=tries(150))
 ASKED = mpi_allreduce.Options(ranks=2, size_bytes=65536, iterations=200)
 
 

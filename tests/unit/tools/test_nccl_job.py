@@ -12,9 +12,10 @@ from railgauge import paths
 from railgauge.tools import Completeness, Reading, table
 from railgauge.tools.nccl_log import job
 from railgauge.tools.recognize import recognize
+from tests.properties import tries
 from tests.unit.tools.test_nccl_log import H100, LOGS, NAMES, hosts_of, real, rehearsed
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=tries(60))
 DATA = paths.HOME / "tests" / "data"
 
 #: Two nodes of four ranks, as one text; without the mark of a rehearsal.

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 
 from railgauge.lab.replay import debug_log
 from railgauge.tools import ParseError, nccl_log
+from tests.properties import tries
 
 REPOSITORY = Path(__file__).parents[3]
 LOGS = REPOSITORY / "tests" / "data" / "nccl-log"
 NAMES = sorted(path.stem for path in LOGS.glob("*.txt"))
 
-QUICK = settings(max_examples=100, deadline=None)
+QUICK = settings(max_examples=tries(100))
 #: Every example reads a whole job.
-SLOWER = settings(max_examples=40, deadline=None)
+SLOWER = settings(max_examples=tries(40))
 
 
 def real(name: str) -> str:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from railgauge.tools import Completeness, ParseError, Reading, nccl_tests
 from railgauge.tools.nccl_tests import Options
+from tests.properties import tries
 from tests.unit.tools import nccl_outputs
 from tests.unit.tools.nccl_outputs import SECRET, Run, calls, json_text, printed, printed_lines
 from tests.unit.tools.sides import edited
@@ -1210,10 +1211,10 @@ def test_environment_reaches_no_exception(end: int) -> None:
 
 
 def cases(count: int) -> Callable[[Callable[[int], None]], Callable[[], None]]:
-    """Runs the test with so many seeds; what fails is printed as a whole text."""
+    """Runs the test with so many seeds in `make release`; what fails is printed as a whole text."""
 
     def decorate(test: Callable[[int], None]) -> Callable[[], None]:
-        return settings(max_examples=count, deadline=None, database=None)(
+        return settings(max_examples=tries(count), database=None)(
             given(st.integers(0, 2**40))(test)
         )
 

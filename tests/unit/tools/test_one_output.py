@@ -27,8 +27,9 @@ from railgauge.tools import (
     ucx_perftest,
 )
 from railgauge.tools.recognize import recognize
+from tests.properties import tries
 
-QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=tries(100), suppress_health_check=[HealthCheck.too_slow])
 DATA = paths.HOME / "tests" / "data"
 MODULES: tuple[ModuleType, ...] = (
     *(all_reduce_bench, fabtests, hp2p, nvbandwidth, qperf, sockperf, ucx_perftest),

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.cli import cli
 from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, osu
+from tests.command_line import invoke
+from tests.properties import tries
 
 FIXTURES = Path(__file__).parents[2] / "data" / "osu"
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=tries(150))
 PROVED, UNKNOWN = Completeness.PROVED, Completeness.UNKNOWN
 
 TEXTS = {path.stem: path.read_text() for path in FIXTURES.glob("*.txt")}
@@ -434,7 +435,7 @@ def test_lines_of_outputs_in_any_order_raise_nothing_else(lines: list[str]) -> N
 
 
 def typed(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(cli, ["parse", "osu", *arguments])
+    result = invoke(cli, ["parse", "osu", *arguments])
     return result.exit_code, result.output
 
 

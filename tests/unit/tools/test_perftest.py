@@ -6,24 +6,28 @@ import dataclasses
 import functools
 import json
 import re
-import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.model.call import Call
 from railgauge.tools import Completeness, ParseError, Reading, perftest, table
+from tests.command_line import railgauge
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls, edited
 
 REPOSITORY = Path(__file__).parents[3]
 RECORDED = REPOSITORY / "tests" / "data" / "perftest"
 
 QUICK = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
@@ -1184,14 +1188,8 @@ def test_pieces_of_outputs_raise_nothing_else(text: str) -> None:
 # ---- the command line ----
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(REPOSITORY / "bin/railgauge"), "parse", "perftest", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": "/root"},
-    )
+def command(*arguments: str, stderr: Sequence[str] = ()) -> Result:
+    return railgauge("parse", "perftest", *arguments, stderr=stderr)
 
 
 @pytest.fixture
@@ -1205,7 +1203,7 @@ def files(tmp_path: Path) -> dict[str, str]:
 def test_a_bare_file_is_ok_and_not_proved(files: dict[str, str]) -> None:
     answer = command(files["client"])
     document = json.loads(answer.stdout)
-    assert (answer.returncode, document["completeness"]) == (0, "unknown")
+    assert (answer.exit_code, document["completeness"]) == (0, "unknown")
 
 
 def test_a_file_with_all_its_evidence_is_proved(files: dict[str, str]) -> None:
@@ -1218,13 +1216,13 @@ def test_a_file_with_all_its_evidence_is_proved(files: dict[str, str]) -> None:
 
 def test_a_size_that_was_not_measured_exits_with_1(files: dict[str, str]) -> None:
     answer = command(files["client"], "--expect", "sweep=yes", "--expect", "iterations=5000")
-    assert (answer.returncode, json.loads(answer.stdout)["ok"]) == (1, False)
+    assert (answer.exit_code, json.loads(answer.stdout)["ok"]) == (1, False)
 
 
 def test_half_of_what_was_asked_for_is_a_usage_error(files: dict[str, str]) -> None:
-    answer = command(files["client"], "--expect", "iterations=5000")
-    assert answer.returncode == 3
-    assert "needs either size_bytes or sweep" in answer.stderr
+    says = "needs either size_bytes or sweep"
+    answer = command(files["client"], "--expect", "iterations=5000", stderr=[says])
+    assert answer.exit_code == 3
 
 
 def test_iterations_that_the_output_shows_one_by_one_need_not_be_expected() -> None:

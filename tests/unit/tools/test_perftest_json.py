@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from railgauge.tools import Completeness, perftest
 from railgauge.tools.recognize import recognize
+from tests.properties import tries
 
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=tries(150))
 
 INFO = {
     "test": "RDMA_Write_BW_Test",

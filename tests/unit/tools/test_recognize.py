@@ -16,6 +16,7 @@ from railgauge import paths
 from railgauge.model.measurement import Measurement
 from railgauge.tools import Reading, table
 from railgauge.tools.recognize import Section, recognize
+from tests.properties import tries
 from tests.unit.tools.test_wdt import receiver, sender
 
 DATA = paths.HOME / "tests" / "data"
@@ -121,7 +122,7 @@ def test_what_stands_around_its_lines_changes_nothing(name: str, way: str) -> No
     assert essence(section.read()) == alone(name)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(150), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5), st.sampled_from(sorted(WAYS)))
 @example(["perftest/write-client.txt", "perftest/write-server.txt"], "as it is")
 @example(["iperf2/p1-server.txt", "iperf2/dual-p1-client.txt", "iperf2/p1-client.txt"], "pdsh")
@@ -132,7 +133,7 @@ def test_outputs_one_after_the_other_are_read_as_each_alone(names: list[str], wa
     assert [essence(section.read()) for section in found] == [alone(name) for name in names]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300))
 @given(st.sampled_from(NAMES), st.sampled_from(NAMES), st.data())
 def test_an_output_that_is_cut_never_passes_for_a_whole_one(
     first: str, second: str, data: st.DataObject
@@ -154,7 +155,7 @@ def test_an_output_that_is_cut_never_passes_for_a_whole_one(
             assert reading.measurements in good
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200))
 @given(st.text(), st.sampled_from(NAMES), st.data())
 def test_no_text_crashes_it(noise: str, name: str, data: st.DataObject) -> None:
     lines = TEXTS[name].split("\n")

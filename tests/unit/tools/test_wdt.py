@@ -15,19 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railgauge.cli import cli
 from railgauge.node.runners import wdt_url
 from railgauge.tools import Completeness, ParseError, Reading, wdt
+from tests.command_line import invoke
+from tests.properties import tries
 from tests.unit.tools.sides import both_calls, edited
 
 REPOSITORY = Path(__file__).parents[3]
 
 QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=tries(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PROVED, UNKNOWN, BROKEN = Completeness.PROVED, Completeness.UNKNOWN, Completeness.BROKEN
 
@@ -520,7 +522,7 @@ def test_no_more_than_so_much_is_kept_of_a_runaway() -> None:
 
 
 def run(*arguments: str) -> tuple[int, dict[str, Any]]:
-    result = CliRunner().invoke(cli, ["parse", "wdt", *arguments])
+    result = invoke(cli, ["parse", "wdt", *arguments])
     return result.exit_code, json.loads(result.stdout)
 
 
@@ -568,7 +570,7 @@ def test_one_exit_code_of_success_is_no_reason_to_refuse(tmp_path: Path) -> None
 def test_how_files_were_received_needs_which(tmp_path: Path) -> None:
     (tmp_path / "send").write_text(sender())
     words = [str(tmp_path / "send"), "--expect", "skip_writes=yes"]
-    result = CliRunner().invoke(cli, ["parse", "wdt", *words])
+    result = invoke(cli, ["parse", "wdt", *words])
     assert result.exit_code != 0 and "skip_writes without files" in str(result.exception)
 
 

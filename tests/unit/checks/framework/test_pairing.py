@@ -16,6 +16,7 @@ from railgauge.checks.framework.cases import PairCase
 from railgauge.checks.framework.schedule import rounds
 from railgauge.model.leaves import Leaves
 from railgauge.systems import Sweep
+from tests.properties import tries
 
 Pair = tuple[str, str]
 
@@ -46,7 +47,7 @@ def partners(found: Sequence[Pair]) -> dict[str, set[str]]:
 
 
 #: A busy machine is no slow schedule.
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=tries(60))
 
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 SCHEDULES = st.sampled_from(["neighbours", "quiet", "random", "cover", "shift", "tournament"])

@@ -34,6 +34,7 @@ from railgauge.verdict.campaign.cases import Case, fingerprints
 from railgauge.verdict.campaign.inventory_peers import OddNodes, odd_nodes
 from railgauge.verdict.campaign.tool_builds import notices
 from railgauge.verdict.decision.rules import decide
+from tests.properties import tries
 from tests.unit import records
 from tests.unit.checks.rdma.test_rail import Describe, describe, partition, rails
 from tests.unit.verdict.decision.test_rules import REFERENCE
@@ -390,7 +391,7 @@ def test_a_node_like_none_of_those_that_were_accepted_in_two_states_is_odd() -> 
     assert tie.tie
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100))
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=2, max_size=6))
 def test_whoever_differs_is_named(values: list[str]) -> None:
     nodes = [node(f"n{i}", kernel__release=value) for i, value in enumerate(values)]

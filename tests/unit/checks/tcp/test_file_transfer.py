@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge.checks.tcp.file_transfer import TransferCases
 from railgauge.cli import cli
@@ -22,6 +22,7 @@ from railgauge.report import transfers as page
 from railgauge.tools.file_transfer import FileSet
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.ratios import judge
+from tests.command_line import invoke
 from tests.unit.checks.rdma.test_rail import WAN, Describe, describe, partition
 from tests.unit.records import names
 from tests.unit.report.test_numbers import verdict as verdict_of
@@ -350,7 +351,7 @@ def test_only_transfers_of_files_are_of_the_page() -> None:
 
 def shown(recorded: Recorded) -> Result:
     recorded.write()
-    return CliRunner().invoke(cli, ["transfers", str(recorded.folder)])
+    return invoke(cli, ["transfers", str(recorded.folder)])
 
 
 def test_a_campaign_without_transfers_says_what_has_some(recorded: Recorded) -> None:

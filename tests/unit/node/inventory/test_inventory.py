@@ -19,6 +19,7 @@ from railgauge.node import inventory
 from railgauge.node.inventory import kinds
 from railgauge.node.inventory.sheet import Places, Sheet
 from railgauge.node.system.rdma_devices import Unknown
+from tests.properties import tries
 from tests.unit.node.inventory import test_inventory_parsers as outputs
 
 GPUS = ("0000:01:00.0", "0000:02:00.0")
@@ -270,7 +271,7 @@ def test_a_field_is_known_or_unknown(whole: Sheet) -> None:
     assert not whole.fields.keys() & whole.unknown.keys()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 @given(silent=st.sets(st.sampled_from(sorted(ANSWERS))))
 def test_a_tool_that_is_silent_changes_no_field(
     machine: Places, whole: Sheet, silent: set[tuple[str, ...]]
@@ -290,7 +291,7 @@ def test_a_tool_that_is_silent_changes_no_field(
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 @given(data=st.data())
 def test_no_file_of_the_kernel_crashes_it(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

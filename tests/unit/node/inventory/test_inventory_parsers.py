@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from railgauge.node.inventory import ethtool, machine, mellanox, nvidia, software
 from railgauge.node.system.rdma_devices import Unknown
+from tests.properties import tries
 
 # github influxdata/telegraf, plugins/inputs/nvidia_smi/testdata/a100-sxm4-v12.xml (2023-08-04),
 # the first GPU; attached_gpus was 4.
@@ -384,7 +385,7 @@ def test_a_cut_output_gives_no_wrong_value(tool: str) -> None:
 
 
 @pytest.mark.parametrize("tool", READS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60))
 @given(data=st.data())
 def test_no_mutation_crashes_a_parser(tool: str, data: st.DataObject) -> None:
     text = READS[tool].text
@@ -394,7 +395,7 @@ def test_no_mutation_crashes_a_parser(tool: str, data: st.DataObject) -> None:
     read(tool, text[:place] + other + text[place + length :])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200))
 @given(st.text(max_size=200))
 def test_no_text_crashes_a_parser(text: str) -> None:
     for tool in READS:

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.node.runners import file_set
+from tests.properties import tries
 
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=tries(40))
 
 Made = tuple[Path, file_set.Manifest]
 

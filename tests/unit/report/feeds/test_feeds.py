@@ -16,7 +16,6 @@ from typing import Any
 
 import polars
 import pytest
-from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from railgauge import paths
@@ -31,6 +30,7 @@ from railgauge.report.feeds import junit, markdown, prometheus, rows
 from railgauge.report.visible import clean
 from railgauge.verdict.decision.verdict import Verdict
 from tests import pages
+from tests.command_line import invoke
 from tests.unit.gate.test_coverage import standing
 from tests.unit.verdict.decision.test_rules import Recorded
 
@@ -358,7 +358,7 @@ def test_parquet_has_the_same_as_csv(bad: Verdict, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_nodes_in_slurm: None) -> Path:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
     folder = tmp_path / "campaigns" / "20261122T101655Z-lab-7578a0"
     folder.parent.mkdir()
@@ -367,13 +367,13 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "junit", "markdown", "prometheus"])
 def test_export_writes_each_kind(campaign: Path, tmp_path: Path, kind: str) -> None:
-    result = CliRunner().invoke(export, ["latest", f"--{kind}", str(tmp_path / "made")])
+    result = invoke(export, ["latest", f"--{kind}", str(tmp_path / "made")])
     assert result.exit_code == 0, result.exception
     assert (tmp_path / "made").stat().st_size > 100 and not list(tmp_path.glob(".made*"))
 
 
 def test_export_prints_to_standard_output(campaign: Path) -> None:
-    assert CliRunner().invoke(export, ["latest", "--csv", "-"]).output.startswith("campaign,system")
+    assert invoke(export, ["latest", "--csv", "-"]).output.startswith("campaign,system")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_export_prints_to_standard_output(campaign: Path) -> None:
     ],
 )
 def test_export_says_what_is_wrong(campaign: Path, options: list[str], said: str) -> None:
-    result = CliRunner().invoke(export, ["latest", *options])
+    result = invoke(export, ["latest", *options])
     assert result.exit_code != 0 and said in str(result.exception)
 
 
@@ -395,7 +395,7 @@ def test_the_age_of_a_node_is_that_of_its_newest_acceptance(campaign: Path) -> N
     older.mkdir()
     write_standings(older / STANDING, {"n1": standing(), "n2": standing()})
     write_standings(campaign / STANDING, {"n1": standing("not accepted")})
-    text = CliRunner().invoke(export, ["latest", "--prometheus", "-"]).stdout
+    text = invoke(export, ["latest", "--prometheus", "-"]).stdout
     found = samples(text)["railgauge_node_last_accept_timestamp_seconds"]
     assert {node: when for (_, node), when in found.items()}["n1"] == 1795256215
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner
 from referencing import Registry, Resource
 
 from railgauge import paths
@@ -16,6 +15,7 @@ from railgauge.cli.campaigns import campaigns
 from railgauge.cli.show import show
 from railgauge.report import transfers
 from tests import pages
+from tests.command_line import invoke
 from tests.unit.checks.tcp.test_file_transfer import LARGE, case
 from tests.unit.cli.test_show import campaign
 from tests.unit.report.test_numbers import verdict as verdict_of
@@ -71,13 +71,13 @@ def test_the_list_of_campaigns_is_as_its_schema(
     folder = tmp_path / "campaigns"
     (folder / "20261123T101655Z-lab-000000").mkdir(parents=True)
     Recorded(folder / "20261122T101655Z-lab-7578a0").write()
-    listed = json.loads(CliRunner().invoke(campaigns, ["--json"]).output)
+    listed = json.loads(invoke(campaigns, ["--json"]).output)
     require("campaigns", listed)
     assert ["unreadable" in item for item in listed] == [False, True]
 
 
 def test_a_place_is_as_its_schema_with_what_both_sides_printed(campaign: Path) -> None:
-    answer = CliRunner().invoke(show, ["latest", "n1:n2:1-1", "--check", "RailProbe", "--json"])
+    answer = invoke(show, ["latest", "n1:n2:1-1", "--check", "RailProbe", "--json"])
     document = json.loads(answer.output)
     require("show", document)
     (place,) = document["places"]

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge.cli import cli
 from railgauge.model.failure import Failure
 from railgauge.report import text
 from railgauge.verdict.decision import node_status
 from railgauge.verdict.decision.rules import decide
+from tests.command_line import invoke
 from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded, kinds, recorded
 
 __all__ = ["recorded"]
@@ -201,7 +201,7 @@ def test_only_who_asks_takes_a_provisional_accept_for_one(
     recorded: Recorded, options: list[str], code: int
 ) -> None:
     without_references(recorded).write()
-    answer = CliRunner().invoke(cli, ["verdict", str(recorded.folder), *options])
+    answer = invoke(cli, ["verdict", str(recorded.folder), *options])
     assert answer.exit_code == code, answer.output
 
 
@@ -214,7 +214,7 @@ def test_nothing_else_becomes_one_by_asking(recorded: Recorded, damage: str) -> 
         recorded.no_result(1, "fail", "job killed")
     campaign = recorded.write()
     assert decide(campaign).decision == damage
-    answer = CliRunner().invoke(cli, ["verdict", str(recorded.folder), "--provisional"])
+    answer = invoke(cli, ["verdict", str(recorded.folder), "--provisional"])
     assert answer.exit_code == {"reject": 1, "inconclusive": 2}[damage]
 
 

@@ -8,7 +8,6 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from railgauge.cli import cli
 from railgauge.model.measurement import Measurement
@@ -19,6 +18,7 @@ from railgauge.verdict.campaign.outliers import outliers
 from railgauge.verdict.comparison import power
 from railgauge.verdict.comparison.link_changes import FALSE_DISCOVERIES, WORSE, Samples, contrast
 from railgauge.verdict.comparison.significance import Floats
+from tests.command_line import invoke
 
 LINKS = 512
 
@@ -91,7 +91,7 @@ def test_what_a_comparison_says_that_it_finds_it_finds() -> None:
 
 
 def run(*words: str) -> tuple[int, str]:
-    answer = CliRunner().invoke(cli, ["power", *words])
+    answer = invoke(cli, ["power", *words])
     return answer.exit_code, answer.output
 
 

@@ -36,6 +36,7 @@ from railgauge.verdict.campaign.cases import Case, read, remaining
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
 from railgauge.verdict.location.locate import locate, suspects
+from tests.properties import tries
 from tests.unit import records
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -1084,7 +1085,7 @@ def test_campaign_that_lost_a_file_is_never_accepted(accepted: Path, name: str) 
 
 
 @pytest.mark.parametrize("name", [*NEEDED, POSSIBLE])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 @given(data=st.data())
 def test_campaign_with_a_truncated_file_is_never_accepted(
     accepted: Path, name: str, data: st.DataObject
@@ -1096,7 +1097,7 @@ def test_campaign_with_a_truncated_file_is_never_accepted(
 
 
 @pytest.mark.parametrize("name", NEEDED[3:])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40))
 @given(data=st.data())
 def test_campaign_with_another_number_in_a_record_is_never_accepted(
     accepted: Path, name: str, data: st.DataObject

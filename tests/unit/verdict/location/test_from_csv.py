@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from railgauge.locating import End, locate
 from railgauge.verdict.location.from_csv import TableError, read, read_uplinks
+from tests.properties import tries
 
 HEALTHY = "a,b,value\n" + "".join(f"n{k},n{k + 1},24.{k}\n" for k in range(1, 9))
 
@@ -138,7 +139,7 @@ def test_a_table_that_is_none_is_refused_with_its_place(name: str) -> None:
     assert told in str(refused.value) and len(str(refused.value)) < 300
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200))
 @given(st.text(max_size=80))
 def test_nothing_crashes_the_reader(rows: str) -> None:
     try:
@@ -150,7 +151,7 @@ def test_nothing_crashes_the_reader(rows: str) -> None:
 CELL = st.sampled_from(["n1", "n2", "n3", "", "0", "1", "24.5", "x", "1.0", "-3", '"', "nan"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200))
 @given(st.lists(st.lists(CELL, min_size=8, max_size=8), max_size=12))
 def test_rows_of_likely_cells_are_read_or_refused(rows: list[list[str]]) -> None:
     text = "a,b,value,ok,round,rail,leaf_a,leaf_b\n" + "\n".join(map(",".join, rows))
@@ -160,7 +161,7 @@ def test_rows_of_likely_cells_are_read_or_refused(rows: list[list[str]]) -> None
         assert str(error).startswith("line ")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100))
 @given(st.integers(0, len(HEALTHY)))
 def test_no_truncation_of_a_healthy_table_accuses(end: int) -> None:
     try:
