@@ -2289,7 +2289,7 @@ MUTANTS = [
     Mutant(
         "a patrol ends with the first guilty node that cannot be held",
         "src/railgauge/gate/enforcement.py",
-        "        except (node_gate.NoStore, EnvironmentProblem) as error:\n",
+        "        except (node_gate.StoreError, PrerequisiteError) as error:\n",
         "        except ZeroDivisionError as error:\n",
         f"{_PATROL}/test_run.py -k cannot_be_held",
     ),

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from railgauge.common.errors import EXIT_USAGE, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_USAGE, PrerequisiteError, RailgaugeError
 
 
 def run(command: click.Command, name: str) -> NoReturn:
@@ -21,7 +21,7 @@ def run(command: click.Command, name: str) -> NoReturn:
         code = _code_of(command, name)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         code = _told(name, error)
     sys.exit(code)
 
@@ -75,7 +75,7 @@ class _Output(io.FileIO):
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
             if not self._is_log and not isinstance(error, BrokenPipeError):
-                raise EnvironmentProblem(
+                raise PrerequisiteError(
                     f"standard output: {error.strerror}; what was written is not complete",
                     next_step="make room, or write to another file",
                 ) from None
@@ -95,8 +95,8 @@ def _written(stream: TextIO, is_log: bool = False) -> TextIO:
     )
 
 
-def _closed(error: PermissionError) -> EnvironmentProblem:
-    return EnvironmentProblem(
+def _closed(error: PermissionError) -> PrerequisiteError:
+    return PrerequisiteError(
         f"{error.filename}: {error.strerror}, as {getpass.getuser()}",
         next_step="have it opened by its owner; for results: RAILGAUGE_RESULTS=DIR, a folder of "
         "your own that the compute nodes share",

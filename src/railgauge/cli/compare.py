@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ACCEPTED = "accepted"
 
 
-class Inconclusive(RailgaugeError):
+class InconclusiveError(RailgaugeError):
     """What was given cannot be compared: nothing can be told of any node."""
 
     exit_code = EXIT_INCONCLUSIVE
@@ -85,7 +85,7 @@ def compare(
             )
         _compare(before, after, margin, dependent, better, as_json)
     except RailgaugeError as error:
-        raise Inconclusive(error.message, next_step=error.next_step) from None
+        raise InconclusiveError(error.message, next_step=error.next_step) from None
 
 
 def _compare(

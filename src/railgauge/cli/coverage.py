@@ -99,11 +99,11 @@ def lines_of(system: str) -> list[NodeSummary]:
 def _states() -> tuple[Mapping[str, SlurmNode], str]:
     """The nodes' states by Slurm; none and why, where it does not answer."""
     from railgauge.slurm import nodes as slurm_nodes
-    from railgauge.slurm.client import SlurmProblem
+    from railgauge.slurm.client import SlurmError
 
     try:
         return slurm_nodes.show(), ""
-    except SlurmProblem as error:
+    except SlurmError as error:
         return {}, error.message
 
 

@@ -11,7 +11,7 @@ import click
 
 from railgauge import systems
 from railgauge.cli.output import json_option, print_json
-from railgauge.common.errors import EXIT_ACCEPT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, PrerequisiteError, RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.campaign.folder import Campaign
@@ -74,7 +74,7 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
                 )
             write_text(path, new)
         except OSError as error:
-            raise EnvironmentProblem(f"{path}: cannot be written: {error.strerror}") from None
+            raise PrerequisiteError(f"{path}: cannot be written: {error.strerror}") from None
         click.echo(
             f"wrote {path}, with the differences above; next: railgauge references", err=True
         )

@@ -28,13 +28,13 @@ from pydantic_core import PydanticCustomError
 from railgauge import paths
 from railgauge.cluster import check_names
 from railgauge.common.atomic import write_json
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem
+from railgauge.common.errors import ConfigurationError, PrerequisiteError
 from railgauge.model import inventory
 from railgauge.node import gate as node_gate
 from railgauge.node.inventory.compare import by_value
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.yamlfile import Strict, load_model
 
 #: What happens to a node in service that a check accuses: it is only recorded, or Slurm's comment
@@ -165,15 +165,15 @@ def publish_rules(system: str) -> GateRules:
 
 
 def write(path: Path, document: Any) -> None:
-    """A file of the store, whole; EnvironmentProblem where it cannot be written."""
+    """A file of the store, whole; PrerequisiteError where it cannot be written."""
     try:
         write_json(path, document)
     except OSError as error:
         raise _unwritable(path, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> EnvironmentProblem:
-    return EnvironmentProblem(
+def _unwritable(path: Path, error: OSError) -> PrerequisiteError:
+    return PrerequisiteError(
         f"{path}: cannot be written: {error.strerror}",
         next_step="make room there, or set RAILGAUGE_RESULTS to a folder that the nodes share; "
         "then the same command again",
@@ -223,7 +223,7 @@ def accepted(system: str, node: str) -> Accepted | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise EnvironmentProblem(f"{path}: {error.strerror}") from None
+        raise PrerequisiteError(f"{path}: {error.strerror}") from None
     except pydantic.ValidationError as error:
         raise ConfigurationError(
             f"{path}: {first_error(error)}",
@@ -297,7 +297,7 @@ def clear_suspect(system: str, node: str) -> None:
     if path.exists():
         path.unlink(missing_ok=True)
         # It is accepted also where Slurm does not take that.
-        with contextlib.suppress(SlurmProblem):
+        with contextlib.suppress(SlurmError):
             slurm_nodes.comment(node, "")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from railgauge.cluster import store
 from railgauge.cluster.store import GateRules, Teeth
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict.decision import node_status
@@ -42,7 +42,7 @@ def of(rules: GateRules, check: str) -> Teeth:
 
 
 def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
-    """The nodes that a verdict accuses, sharpest first. NoStore where the store does not answer.
+    """The nodes that a verdict accuses, sharpest first. StoreError where the store does not answer.
 
     What is over by itself is commented on at most, unless it was so again: in a retest, or after an
     earlier alarm.
@@ -72,7 +72,7 @@ def act(
     for one in alarms:
         try:
             yield one, f"{_done(system, rules, one, by)}: {one.why}"
-        except (node_gate.NoStore, EnvironmentProblem) as error:
+        except (node_gate.StoreError, PrerequisiteError) as error:
             undone = "not held" if one.teeth == "hold" else "no comment"
             words = str(error).splitlines()[0]
             yield one, f"alarm: {undone}: {words}: {one.why}"

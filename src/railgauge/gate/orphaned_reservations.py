@@ -43,7 +43,7 @@ class Ownerless:
 
 
 def reservations(system: str, nodes: Collection[str]) -> list[Ownerless]:
-    """Those over `nodes`; SlurmProblem where Slurm does not answer."""
+    """Those over `nodes`; SlurmError where Slurm does not answer."""
     owned = _owned(system)
     found = [
         Ownerless(one.name, tuple(sorted(set(hostlist.expand(one.hostlist)) & set(nodes))))

@@ -17,13 +17,13 @@ _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
 
 
 def unknown(nodes: Sequence[str]) -> list[str]:
-    """The nodes that Slurm does not know; SlurmProblem where it does not answer."""
+    """The nodes that Slurm does not know; SlurmError where it does not answer."""
     known = slurm_nodes.show()
     return [name for name in nodes if name not in known]
 
 
 def lines(system: str, nodes: Sequence[str]) -> list[str]:
-    """A line for each node that Slurm knows, then what has not ended; SlurmProblem if Slurm is
+    """A line for each node that Slurm knows, then what has not ended; SlurmError if Slurm is
     silent.
     """
     known = _known(system, nodes)

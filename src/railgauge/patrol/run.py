@@ -37,7 +37,7 @@ from railgauge.patrol.choose import (
 from railgauge.patrol.journal import Patrol
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 from railgauge.verdict.decision.node_status import standings
@@ -76,7 +76,7 @@ class Plan:
 
 
 def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
-    """All nodes as Slurm and the records have them. SlurmProblem where Slurm does not answer."""
+    """All nodes as Slurm and the records have them. SlurmError where Slurm does not answer."""
     known = slurm_nodes.show()
     everybody = set(systems.load(system).nodes)
     states = {node: state for node, state in known.items() if node in everybody}
@@ -338,7 +338,7 @@ class _StopReason:
         """The reason; "" while it may go on, also where Slurm does not answer."""
         now = time.monotonic()
         preempted = ""
-        with contextlib.suppress(SlurmProblem):
+        with contextlib.suppress(SlurmError):
             preempted = _preempted(self.campaign.id) if self.campaign else ""
         if preempted:
             self._lost = self._lost or now
@@ -371,7 +371,7 @@ def _stop_reason(verdict: Verdict) -> tuple[str, bool]:
     campaign = verdict.campaign
     if campaign.state == "finished":
         # Its last job may have been preempted, after which the session ended by itself.
-        with contextlib.suppress(SlurmProblem):
+        with contextlib.suppress(SlurmError):
             return _preempted(campaign.id), True
         return "", True
     why = (campaign.session.interrupted_by if campaign.session else "") or campaign.state

@@ -12,13 +12,13 @@ from typing import Any
 from click.testing import CliRunner
 
 from railgauge.cli import cli
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.locating import Suspect
 from railgauge.locating.suspects import Measure
 from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.campaign.finding import Finding
 
@@ -58,7 +58,7 @@ class Slurm:
         found = {}
         wanted = list(names) or list(self.flags)
         if missing := [name for name in wanted if name not in self.flags]:
-            raise slurm_nodes.UnknownNodes(missing)
+            raise slurm_nodes.UnknownNodesError(missing)
         for name in wanted:
             inside = tuple(r for r, nodes in sorted(self.reserved.items()) if name in nodes)
             more = {"NOT_RESPONDING"} if name in self.silent else set()
@@ -133,7 +133,7 @@ class Slurm:
 
     def unreserve(self, name: str) -> None:
         if name not in self.reserved:
-            raise EnvironmentProblem("Requested reservation is invalid")
+            raise PrerequisiteError("Requested reservation is invalid")
         del self.reserved[name]
         self.at_each()
 
@@ -263,9 +263,9 @@ class Answers:
     def __call__(self, *command: str, limit_s: float = 30) -> str:
         words = " ".join(command)
         if "update nodename=" in words:
-            raise SlurmProblem(self.node)
+            raise SlurmError(self.node)
         if "delete reservationname=" in words:
-            raise SlurmProblem(self.reservation)
+            raise SlurmError(self.reservation)
         if "--version" in words:
             return "slurm-wlm 22.05.8"
         if "show config" in words:

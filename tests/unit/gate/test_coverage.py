@@ -20,7 +20,7 @@ from railgauge.cli import cli
 from railgauge.gate import coverage
 from railgauge.model.record import Standing, write_standings
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
@@ -283,7 +283,7 @@ def test_without_slurm_the_records_are_shown(
     monkeypatch.setattr("railgauge.acceptance.session.in_lab", lambda system: False)
 
     def silent(names: Any = ()) -> Any:
-        raise SlurmProblem("slurmctld does not answer")
+        raise SlurmError("slurmctld does not answer")
 
     monkeypatch.setattr(slurm_nodes, "show", silent)
     answer = CliRunner().invoke(cli, ["coverage", "--system", "lab", "--nodes", "n1"])

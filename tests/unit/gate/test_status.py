@@ -24,7 +24,7 @@ def test_a_command_about_nodes_that_slurm_does_not_know_says_so_once(
     area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def show(names: object = ()) -> None:
-        raise slurm_nodes.UnknownNodes(["n5", "n6"])
+        raise slurm_nodes.UnknownNodesError(["n5", "n6"])
 
     monkeypatch.setattr(slurm_nodes, "show", show)
     words, code = said("run")

@@ -21,7 +21,7 @@ from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
 from railgauge.model.reported_traffic import Claim
-from railgauge.model.uplinks import CountersUnread, Uplink
+from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.runners import repeat, reverse
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
@@ -421,7 +421,7 @@ class PairCheck(OfPair, SweepCheck):
                     own.add(counted, self._streams)
         try:
             return own.alone_on(self._counting.carried())
-        except CountersUnread:
+        except CountersError:
             return (), {}
 
     @property
