@@ -54,7 +54,7 @@ def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
         first = next(one for one in accusing if of(rules, one.check) == sharp)
         rails = [s.name for s in verdict.suspects if s.kind == "rail" and node in s.failing_nodes]
         part = f"rail {' '.join(rails)}: " if rails else ""
-        why = f"{part}{node_status.words(first, node)} ({verdict.campaign.id})"
+        why = f"{part}{node_status.reason_text(first, node)} ({verdict.campaign.id})"
         once = not any(by_check.values()) and store.suspected(system, node) is None
         if sharp == "hold" and once and {one.kind for one in accusing} <= _OVER:
             sharp = "comment"

@@ -210,7 +210,7 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         say(console, one.why, "  ")
         say_step(console, "next", one.next_step(verdict.campaign.accept_command), "    ")
     for line in (
-        *filter(None, [located.left_open(verdict.fewest_good)]),
+        *filter(None, [located.left_open(verdict.min_good_results_of_cleared_end)]),
         *_sessions(verdict),
         *(f"left out, declared absent: {n}: {why}" for n, why in _absent(verdict)),
         *(f"note: {notice.message}" for notice in verdict.notices),

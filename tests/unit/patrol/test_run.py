@@ -417,7 +417,7 @@ class Ran:
                 nodes=pair,
                 passed=not {self.bad, *self.taken} & set(pair),
                 failed=self.bad in pair,
-                like="",
+                repeats="",
                 complete=not set(self.taken) & set(pair),
                 unreferenced=False,
                 result="",

@@ -289,7 +289,7 @@ class OfPair(_Check):
         calls, facts = _stated(first)
         reading, failures, prefix = self.reading(calls, facts), self._of_link(second), ""
         # The second run counts for what the first one could not tell, and for nothing that it told.
-        if reading.unfit and len(second) == len(self.roles()):
+        if reading.inconclusive and len(second) == len(self.roles()):
             notes, failures, prefix = _unmeasured(first), self._of_link(first), repeat.PREFIX
             calls, facts = _stated(second)
             reading = self.reading(calls, facts, prefix)

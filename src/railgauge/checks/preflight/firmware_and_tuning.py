@@ -74,7 +74,7 @@ class NodeStateCheck(NodeCheck):
         try:
             node_inventory = node_state.parse(self.text(inventory.FILE))
         except ParseError as error:
-            return Observation(Reading.refused(str(error)), calls)
+            return Observation(Reading.invalid(str(error)), calls)
         reading = node_state.read(node_inventory, calls, self.options)
         return Observation(
             reading, calls, self._facts(node_inventory), self._violations(node_inventory)

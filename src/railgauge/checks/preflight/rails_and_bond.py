@@ -69,7 +69,7 @@ class PathCheck(NodeCheck):
         try:
             document = link_state.parse(self.text("rank0.out"))
         except ParseError as error:
-            return Observation(Reading.refused(str(error)), calls)
+            return Observation(Reading.invalid(str(error)), calls)
         node = self.here.node
         return Observation(
             link_state.read(document, calls, self.options),

@@ -258,7 +258,7 @@ class FabricCheck(SweepCheck):
             more = [f"and {len(refused) - 1} more"] if len(refused) > 1 else []
             # What pairs failed for may be an uplink.
             hint = [least_even_note(least_even)] if least_even else []
-            return Reading.refused("; ".join([refused[0], *more, *hint]))
+            return Reading.invalid("; ".join([refused[0], *more, *hint]))
         unproved = [r for _, r in readings if r.completeness is not Completeness.PROVED]
         like = Measurement(
             *("jain_index", least_even[0].jain, iperf2.TOOL, self.operation, "tcp"),

@@ -41,7 +41,7 @@ def rates(campaign: Campaign) -> Rates:
     # Of one kind, as the conductor compares them: under one condition, on one kind of way.
     of_run: dict[tuple[object, ...], dict[str, dict[str, interface_rate.Carried]]] = {}
     for case in read_cases(campaign):
-        if case.like or not case.place:
+        if case.repeats or not case.place:
             continue
         sides = {}
         for call in case.calls:

@@ -289,7 +289,7 @@ def test_of_pairs_that_are_no_result_the_uplinks_are_told_all_the_same(
 ) -> None:
     left_by(check).write(check)
     monkeypatch.setattr(
-        fabric_balance.iperf2, "read", lambda *_, **__: Reading.refused("ran too long")
+        fabric_balance.iperf2, "read", lambda *_, **__: Reading.invalid("ran too long")
     )
     check._counting.after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
     message = ended_jobs.judge(check)
