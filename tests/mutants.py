@@ -1741,7 +1741,7 @@ MUTANTS = [
         "tests/unit/verdict/decision/test_node_status.py -k one_use",
     ),
     Mutant(
-        "a check that gate.yaml misspells loses its teeth in silence",
+        "a check that gate.yaml misspells loses its enforcement in silence",
         "src/railgauge/cluster/store.py",
         "if why := check_names.unknown(name):",
         'if why := "":',
@@ -2556,7 +2556,7 @@ MUTANTS = [
     Mutant(
         "a gate run does not end well beside a reservation that nothing goes on with",
         "src/railgauge/gate/sequence.py",
-        "bool(self.barred or self.ownerless)",
+        "bool(self.barred or self.orphaned)",
         "bool(self.barred)",
         f"{_GATE}/test_orphaned_reservations.py -k does_not_end_well",
     ),
@@ -3481,8 +3481,8 @@ MUTANTS = [
     Mutant(
         "a client that ends late makes its pair bad",
         "src/railgauge/node/orchestration/interface_rate.py",
-        "return Carried(mean, steady or None, ",
-        "return Carried(mean, None, ",
+        "return InterfaceRate(mean, steady or None, ",
+        "return InterfaceRate(mean, None, ",
         "tests/unit/node/orchestration/test_interface_rate.py -k while_the_transfer_was_under_way",
     ),
     Mutant(

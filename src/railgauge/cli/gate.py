@@ -479,7 +479,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
     """Say that the update of these nodes is done: the next `gate run` tests them.
 
-    For an update that failed and was mended, or whose end nobody knows (the login node went down
+    For an update that failed and was repaired, or whose end nobody knows (the login node went down
     with it, or it was killed). What was said, when and by whom stays in the journal. Where that is
     damaged, --no-more is the word that no node is in the update but --nodes; another update beside
     it keeps what it has not begun.

@@ -384,6 +384,6 @@ def _line_of(cluster: Lab, fault: Fault) -> str:
 def clear_faults(machine: str | None) -> None:
     """Clear the faults, all or those of one MACHINE, and wait until Slurm has its nodes back."""
     cluster = open_lab()
-    mended = faults.clear(cluster, machine)
-    click.echo("mended: " + ("; ".join(map(str, mended)) if mended else "nothing was in place"))
+    cleared = faults.clear(cluster, machine)
+    click.echo("cleared: " + ("; ".join(map(str, cleared)) if cleared else "nothing was in place"))
     _say_kept_out(cluster)

@@ -35,16 +35,20 @@ def trust(system: str | None, as_json: bool) -> None:
 
     trusts = records.read(chosen, store.rules(chosen))
     if as_json:
-        content = [{**dataclasses.asdict(one), "alarms": one.count.alarms} for one in trusts]
+        content = []
+        for one in trusts:
+            fields = dataclasses.asdict(one)
+            teeth = fields.pop("enforcement")
+            content.append({**fields, "teeth": teeth, "alarms": one.count.alarms})
         print_json({"system": chosen, "checks": content})
         return
     from railgauge.report import text
 
     text.console(138).print(_table(trusts))
     for one in trusts:
-        if one.proposed != one.teeth:
+        if one.proposed != one.enforcement:
             click.echo(
-                f"{one.check}: {one.teeth} -> {one.proposed}: edit enforcement in "
+                f"{one.check}: {one.enforcement} -> {one.proposed}: edit enforcement in "
                 f"configs/systems/{chosen}/gate.yaml"
             )
 
@@ -64,11 +68,11 @@ def _table(trusts: Sequence[Trust]) -> Table:
         alarms = (count.alarms, count.confirmed, count.false, count.open)
         numbers = (count.tests, *alarms, count.cleared)
         rate = f"{one.lower * 1000:.2g} to {one.upper * 1000:.3g}" if count.tests else "-"
-        table.add_row(one.check, one.teeth, *map(str, numbers), rate, _proposal(one))
+        table.add_row(one.check, one.enforcement, *map(str, numbers), rate, _proposal(one))
     return table
 
 
 def _proposal(one: Trust) -> str:
-    if one.proposed != one.teeth or not one.lacking:
+    if one.proposed != one.enforcement or not one.lacking:
         return one.proposed
     return f"{one.proposed}; to prove hold, {one.lacking} more without a false alarm"

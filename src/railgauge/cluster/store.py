@@ -39,7 +39,7 @@ from railgauge.yamlfile import Strict, load_model
 
 #: What happens to a node in service that a check accuses: it is only recorded, or Slurm's comment
 #: of the node says so too, or the node is held.
-Teeth = Literal["record", "comment", "hold"]
+Enforcement = Literal["record", "comment", "hold"]
 
 
 def _known(name: str) -> str:
@@ -92,7 +92,7 @@ class GateRules(Strict):
     """The healthy nodes that a test borrows at least, to tell a bad pair from a bad node."""
     budget: int = pydantic.Field(default=4, ge=1)
     """The most nodes of the system that a rolling update may have out of service."""
-    enforcement: dict[CheckName, Teeth] = {}
+    enforcement: dict[CheckName, Enforcement] = {}
     """By check, what a patrol does with a node in service that the check accuses. `record`: it is
     written down. `comment`: Slurm's comment of the node says it. `hold`: the node is drained, as
     far as `max_hold` goes. A check that is not listed only records. An unknown name is an error.

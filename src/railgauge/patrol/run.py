@@ -394,11 +394,11 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
     """Judge the nodes by what was measured; return the exit code."""
     alarms = enforcement.alarms(patrol.system, verdict, rules)
     if record_only:
-        alarms = [dataclasses.replace(alarm, teeth="record") for alarm in alarms]
+        alarms = [dataclasses.replace(alarm, enforcement="record") for alarm in alarms]
     for alarm, words in enforcement.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):
         patrol.found[alarm.node] = words
         say(f"{alarm.node}: {words}")
-        if alarm.teeth != "record":
+        if alarm.enforcement != "record":
             partners.alarm(alarm.node, words, say)
     node_standings = standings(verdict)
     good = [

@@ -393,7 +393,7 @@ def _about_host(name: str, host: str) -> list[str]:
     lines = [f"hostnames: {host_pattern(host)}, this host alone"]
     if others:
         lines.append(
-            f"but this host is of {', '.join(others)} too, and every command refuses that: mend "
+            f"but this host is of {', '.join(others)} too, and every command refuses that: fix "
             f"their hostnames, or name the system each time: RFM_SYSTEM={name}"
         )
     return lines

@@ -14,7 +14,7 @@ from scipy import stats
 
 from railgauge.campaign.folder import STANDING
 from railgauge.cli import cli
-from railgauge.cluster.store import Teeth
+from railgauge.cluster.store import Enforcement
 from railgauge.gate import trust
 from railgauge.gate.trust import Count
 from railgauge.model.record import Standing, write_standings
@@ -103,7 +103,9 @@ def test_the_bounds_are_those_of_clopper_and_pearson(tests: int, data: st.DataOb
         ("hold", Count(tests=1000, open=5), "hold"),
     ],
 )
-def test_a_check_holds_when_it_is_surely_right(now: Teeth, count: Count, proposed: Teeth) -> None:
+def test_a_check_holds_when_it_is_surely_right(
+    now: Enforcement, count: Count, proposed: Enforcement
+) -> None:
     assert trust.propose(now, count) == proposed
 
 

@@ -833,7 +833,7 @@ MORE_IN_THE_SERIES = """\
       nics: {cables: [[eth1, eth2]], mtu_bytes: 9000, series_only: true}
       required: """
 
-_OF_THE_SERIES = "is required, and railgauge accept --series alone measures that; next: mend "
+_OF_THE_SERIES = "is required, and railgauge accept --series alone measures that; next: fix "
 
 
 @pytest.fixture

@@ -181,7 +181,7 @@ def every_rank_reported(evidence: JobEvidence) -> Iterator[Failure]:
             f"{hostlist.fold_ranks(missing)} of {evidence.ranks} left no exit line: never started, "
             "or died",
         )
-    # Whose tasks srun ended, as another node's had failed, did not die of themselves.
+    # srun killed these tasks because another node failed; do not blame their nodes.
     failed_first = any(call.failure for call in evidence.calls)
     ended = ends.ended_by_launcher(evidence.job_error) if failed_first else frozenset()
     silent = tuple(
@@ -347,7 +347,7 @@ def nothing_is_missing(evidence: JobEvidence) -> Iterator[Failure]:
 
 
 def counters_within_budget(evidence: JobEvidence) -> Iterator[Failure]:
-    """Errors that the tool's number hides: retransmission and redundancy mend a bad link."""
+    """Errors that the tool's number hides: retransmission and redundancy hide a bad link."""
     return beyond_budgets(evidence.seen_on, evidence.budgets)
 
 

@@ -382,9 +382,7 @@ class OfPair(_Check):
                 message = f"link {link} of {device} on {node} is down after the test"
                 failures.append(Failure("link-lost", message, (node,)))
             if "way_left" in node_facts:
-                message = (
-                    f"what made the way long is still there on {node}: {node_facts['way_left']}"
-                )
+                message = f"netem could not be removed on {node}: {node_facts['way_left']}"
                 failures.append(Failure("way-left", message, (node,)))
             if after.get("carrier_changes"):
                 message = (
@@ -443,7 +441,7 @@ class PairCheck(OfPair, SweepCheck):
         must not take what is missing for what is good.
         """
         unread = self._counting.unread if self._counting is not None else ""
-        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or mend"
+        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or fix"
         return (f"{problem} extras.fabric.counters",) if unread else ()
 
     @functools.cached_property

@@ -76,7 +76,7 @@ class PathCheck(NodeCheck):
             calls,
             {node: document},
             [
-                Failure("path", f"{node}: {difference}", (node,), difference.mend)
+                Failure("path", f"{node}: {difference}", (node,), difference.fix)
                 for difference in link_state.differences(document, self.options)
             ],
         )

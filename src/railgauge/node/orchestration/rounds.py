@@ -110,7 +110,7 @@ class Rounds:
         #: by the number of a place: whether it is good, None where that is not known; and what went
         #: between its nodes (Gb/s), by the exit line of each role
         self._good: dict[int, bool | None] = {}
-        self._carried: dict[int, dict[str, interface_rate.Carried]] = {}
+        self._carried: dict[int, dict[str, interface_rate.InterfaceRate]] = {}
         #: and which run that is of: a second one (repeat.py) counts for the first
         self._run_of: dict[int, str] = {}
         #: by the number of a place: the segments that its client's node sent again

@@ -51,7 +51,7 @@ def of(program: str, search: str | None = None) -> tuple[str, str]:
         package = _cached(path, stamp)
         if package is None:
             package = look(path)
-            # What is wrong with a package may be mended without a change of the file.
+            # What is wrong with a package may be repaired without a change of the file.
             if package == NO_PACKAGE or not package.startswith("unknown"):
                 _keep(path, stamp, package)
     except (NoAnswerError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
