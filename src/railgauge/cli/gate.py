@@ -120,8 +120,14 @@ def status(system: str | None, nodes: str | None, act: bool, as_json: bool) -> N
     if as_json:
         document = answered(lambda: gate_status.as_dict(chosen, wanted))
         print_json({**document, "unknown": unknown})
-    for line in [] if as_json else answered(lambda: gate_status.lines(chosen, wanted)):
-        click.echo(line)
+    else:
+        from railgauge.report import layout
+
+        console = layout.console()
+        for text in answered(lambda: gate_status.lines(chosen, wanted, console.width)):
+            for line in text.split("\n"):
+                indent = line[: len(line) - len(line.lstrip())]
+                layout.say(console, line.lstrip(), indent, f"{indent}  ")
     if unknown:
         raise _unknown(unknown)
 

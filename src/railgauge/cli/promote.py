@@ -99,8 +99,8 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
     nodes have another fingerprint.
     """
     from railgauge.model import references
+    from railgauge.report import layout
     from railgauge.report import references as report
-    from railgauge.report import text
 
     chosen = systems.chosen(system)
     stored = references.load(chosen)
@@ -114,7 +114,7 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
     if as_json:
         print_json(report.as_dict(chosen, stored, newer))
     else:
-        report.render(stored, newer, today, text.console(138))
+        report.render(stored, newer, today, layout.console())
 
 
 def _campaign(system: str, name: str) -> Campaign | None:

@@ -215,7 +215,7 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         *(f"left out, declared absent: {n}: {why}" for n, why in _absent(verdict)),
         *(f"note: {notice.message}" for notice in verdict.notices),
         *(_power_lines(verdict) if everything else ()),
-        *(Text.from_markup(line).plain.strip() for line in transfers.left_out(verdict)),
+        *transfers.left_out(verdict),
     ):
         say(console, line, "  ", "    ")
     if not all_places and any(case.rows for case in verdict.cases):

@@ -15,6 +15,7 @@ from railgauge.common.errors import RailgaugeError
 from railgauge.verdict.comparison.trend import mann_kendall
 from tests.unit import measured
 from tests.unit.measured import PLACES
+from tests.unit.widths import assert_fits
 
 
 @pytest.fixture
@@ -36,7 +37,10 @@ def leave(root: Path, many: int = 12, **steps: float) -> None:
 
 
 def trend(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["trend", measured.CHECK, "--system", "lab", *words])
+    answer = CliRunner().invoke(cli, ["trend", measured.CHECK, "--system", "lab", *words])
+    if "--json" not in words:
+        assert_fits(answer.output)
+    return answer
 
 
 def test_noise_is_no_trend(root: Path) -> None:

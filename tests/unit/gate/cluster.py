@@ -21,6 +21,7 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.campaign.finding import Finding
+from tests.unit.widths import assert_fits
 
 
 class Slurm:
@@ -306,6 +307,8 @@ def said(*words: str) -> tuple[str, int]:
     """What `railgauge gate ...` says, and its exit code."""
     answer = CliRunner().invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
     error = answer.exception
+    if words[0] == "status" and "--json" not in words:
+        assert_fits(answer.stdout)
     if isinstance(error, RailgaugeError):
         return f"{answer.output}{error}", error.exit_code
     assert error is None or isinstance(error, SystemExit), repr(error)

@@ -22,6 +22,7 @@ from railgauge.model.record import Standing, write_standings
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
+from tests.unit.widths import assert_fits
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
 FIRST = "20261101T120000Z-lab-000001"
@@ -204,6 +205,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, states: dict[str, SlurmNode], *option
     monkeypatch.setattr(slurm_nodes, "show", lambda names=(): states)
     answer = CliRunner().invoke(cli, ["coverage", "--system", "lab", *options])
     assert answer.exit_code == 0, answer.output
+    if "--json" not in options:
+        assert_fits(answer.stdout)
     return answer.output
 
 

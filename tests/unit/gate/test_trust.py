@@ -19,6 +19,7 @@ from railgauge.gate import trust
 from railgauge.gate.trust import Count
 from railgauge.model.record import Standing, write_standings
 from tests.unit.report.feeds.test_schemas import require
+from tests.unit.widths import assert_fits
 
 
 def standing(*checks: str, alarms: Mapping[str, bool] | None = None) -> Standing:
@@ -135,6 +136,7 @@ def test_the_command_tells_and_proposes(tmp_path: Path, monkeypatch: pytest.Monk
         "Brandnew: record -> hold: edit enforcement in configs/systems/lab/gate.yaml"
         in answer.output
     )
+    assert_fits(answer.output)
     answer = CliRunner().invoke(cli, ["gate", "trust", "--system", "lab", "--json"])
     require("gate-trust", json.loads(answer.output))
     by_check = {one["check"]: one for one in json.loads(answer.output)["checks"]}
