@@ -375,9 +375,9 @@ MUTANTS = [
     Mutant(
         "a tool that could not measure accuses its nodes",
         "src/railgauge/checks/framework/protections.py",
-        "    if reading is not None and reading.unfit:\n",
+        "    if reading is not None and reading.inconclusive:\n",
         "    if False:\n",
-        "tests/unit/checks/framework/test_protections.py -k unfit",
+        "tests/unit/checks/framework/test_protections.py -k inconclusive",
     ),
     Mutant(
         "a second run makes up for a first one that failed",
@@ -389,7 +389,7 @@ MUTANTS = [
     Mutant(
         "a second run replaces numbers that the first one has",
         "src/railgauge/checks/jobs/client_server.py",
-        "        if reading.unfit and len(second) == len(self.roles()):\n",
+        "        if reading.inconclusive and len(second) == len(self.roles()):\n",
         "        if len(second) == len(self.roles()):\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k numbers_of_a_first_run",
     ),
@@ -755,15 +755,15 @@ MUTANTS = [
     Mutant(
         "pairs that were measured again stand for those of the plan",
         "src/railgauge/verdict/decision/not_measured.py",
-        "and not (c.of_job or c.like)",
+        "and not (c.of_job or c.repeats)",
         "and not c.of_job",
         "tests/unit/verdict/decision/test_rules.py -k measured_again",
     ),
     Mutant(
         "a bad pair that was measured again is nobody's finding",
         "src/railgauge/verdict/decision/rules.py",
-        "return bool(case.like) and not names and any(key in failed for key in keys)",
-        "return bool(case.like) and not names",
+        "return bool(case.repeats) and not names and any(key in failed for key in keys)",
+        "return bool(case.repeats) and not names",
         "tests/unit/verdict/decision/test_rules.py -k although",
     ),
     Mutant(
@@ -1741,7 +1741,7 @@ MUTANTS = [
         "tests/unit/verdict/decision/test_node_status.py -k one_use",
     ),
     Mutant(
-        "a check that gate.yaml misspells loses its teeth in silence",
+        "a check that gate.yaml misspells loses its enforcement in silence",
         "src/railgauge/cluster/store.py",
         "if why := check_names.unknown(name):",
         'if why := "":',
@@ -2303,7 +2303,7 @@ MUTANTS = [
     Mutant(
         "a patrol ends with the first guilty node that cannot be held",
         "src/railgauge/gate/enforcement.py",
-        "        except (node_gate.NoStore, EnvironmentProblem) as error:\n",
+        "        except (node_gate.StoreError, PrerequisiteError) as error:\n",
         "        except ZeroDivisionError as error:\n",
         f"{_PATROL}/test_run.py -k cannot_be_held",
     ),
@@ -2570,7 +2570,7 @@ MUTANTS = [
     Mutant(
         "a gate run does not end well beside a reservation that nothing goes on with",
         "src/railgauge/gate/sequence.py",
-        "bool(self.barred or self.ownerless)",
+        "bool(self.barred or self.orphaned)",
         "bool(self.barred)",
         f"{_GATE}/test_orphaned_reservations.py -k does_not_end_well",
     ),
@@ -3495,8 +3495,8 @@ MUTANTS = [
     Mutant(
         "a client that ends late makes its pair bad",
         "src/railgauge/node/orchestration/interface_rate.py",
-        "return Carried(mean, steady or None, ",
-        "return Carried(mean, None, ",
+        "return InterfaceRate(mean, steady or None, ",
+        "return InterfaceRate(mean, None, ",
         "tests/unit/node/orchestration/test_interface_rate.py -k while_the_transfer_was_under_way",
     ),
     Mutant(
@@ -3684,8 +3684,8 @@ MUTANTS = [
     Mutant(
         "a quiet retest clears the check that failed beside others",
         "src/railgauge/verdict/decision/node_status.py",
-        "if case.like and not case.quiet:",
-        "if case.like:",
+        "if case.repeats and not case.quiet:",
+        "if case.repeats:",
         "tests/unit/verdict/decision/test_quiet.py -k clear_no_check",
     ),
     Mutant(
@@ -4000,7 +4000,8 @@ MUTANTS = [
     Mutant(
         "a reader that goes early makes a reject of every answer",
         "src/railgauge/cli/commands.py",
-        "    sys.stdout, sys.stderr = _written(sys.stdout), _written(sys.stderr, is_log=True)\n",
+        "    sys.stdout, sys.stderr = "
+        "_wrap_stream(sys.stdout), _wrap_stream(sys.stderr, is_log=True)\n",
         "",
         "tests/unit/cli/test_output.py -k goes_early",
     ),

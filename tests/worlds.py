@@ -1182,16 +1182,16 @@ class Outcome:
         return self.of_ends.wanted + self.of_others.wanted
 
 
-class TooLong(Exception):
+class TooLongError(Exception):
     """The locator has had its time."""
 
 
 @contextlib.contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """TooLong after so many seconds of CPU; 0: no limit."""
+    """TooLongError after so many seconds of CPU; 0: no limit."""
 
     def stop(number: int, frame: object) -> None:
-        raise TooLong
+        raise TooLongError
 
     before = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
@@ -1212,7 +1212,7 @@ def campaign(world: World, seed: int, stop: bool = False, limit: float = 0) -> O
     try:
         with _at_most(limit):
             _measure(world, outcome, stop)
-    except TooLong:
+    except TooLongError:
         outcome.cut, outcome.seconds = True, time.process_time() - began
     return outcome
 

@@ -45,12 +45,12 @@ def expand(hostlist: str) -> tuple[str, ...]:
 
 
 def _refuse_groups(text: str) -> None:
-    """Those of ClusterShell, which each host has its own of: no site means them here."""
+    """Reject ClusterShell node groups: they differ per host."""
     if "@" in text:
         shown = text if len(text) <= 60 else text[:57] + "..."
         raise ValueError(
-            f"not a host list: an @ in {shown!r}, expected names such as n[1-4]: the groups of "
-            "ClusterShell are not asked"
+            f"not a host list: an @ in {shown!r}, expected names such as n[1-4]: groups of "
+            "ClusterShell are not read"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 
 HOME = Path(__file__).resolve().parents[2]
 CHECKS = HOME / "reframe"
@@ -29,7 +29,7 @@ def on_node(program: str) -> list[str]:
 def results_root() -> Path:
     """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of the checkout.
 
-    It must be on a file system that the compute nodes share. EnvironmentProblem where it cannot be
+    It must be on a file system that the compute nodes share. PrerequisiteError where it cannot be
     a folder: what lies in one that is not mounted must not be taken for not there.
     """
     root = Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
@@ -38,7 +38,7 @@ def results_root() -> Path:
 
 
 def require_folder(path: Path, what: str) -> None:
-    """EnvironmentProblem where `path` is there and is no folder, or a link that leads to none."""
+    """PrerequisiteError where `path` is there and is no folder, or a link that leads to none."""
     try:
         path.lstat()
         if path.is_dir():
@@ -48,7 +48,7 @@ def require_folder(path: Path, what: str) -> None:
         return
     except OSError as error:
         found = f"out of reach: {error.strerror}"
-    raise EnvironmentProblem(
+    raise PrerequisiteError(
         f"{what} {path} is {found}",
         next_step="mount it, or RAILGAUGE_RESULTS=DIR, a folder that the compute nodes share",
     )

@@ -75,7 +75,7 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     pass
 
 
@@ -221,7 +221,7 @@ class _Counted:
             self.filled = self.count + used
         self.count += len(content)
         if self.count > LARGEST_ARCHIVE:
-            raise _TooLarge
+            raise _TooLargeError
         return content
 
 
@@ -241,7 +241,7 @@ def _members(name: str, stream: _Readable) -> Iterator[Text | Unread]:
         # Where a header is damaged or missing tarfile ends, too, and says nothing.
         if counted.filled > end or counted.count <= end:
             yield Unread(name, "the archive is damaged or cut: it has no end")
-    except _TooLarge:
+    except _TooLargeError:
         yield Unread(name, f"more than {LARGEST_ARCHIVE // 2**20} MiB in the archive")
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
         yield Unread(name, f"the archive is damaged or cut: {error}")

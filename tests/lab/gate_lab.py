@@ -26,7 +26,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 
 from .conftest import PATIENCE_S
@@ -167,7 +167,7 @@ class Gate:
                 if not self.watching:
                     continue
                 # First the state: what is accepted afterwards may have opened since.
-                with contextlib.suppress(SlurmProblem):
+                with contextlib.suppress(SlurmError):
                     states = slurm_nodes.show(sorted(self.watching))
                     for node in [n for n, state in states.items() if state.in_service]:
                         if not self.is_accepted(node):
@@ -225,7 +225,7 @@ def delete_reservation(name: str) -> None:
         try:
             client.output("scontrol", "delete", f"reservationname={name}")
             return
-        except SlurmProblem as error:
+        except SlurmError as error:
             if "in use" not in str(error) or time.monotonic() > deadline:
                 raise
         time.sleep(0.2)

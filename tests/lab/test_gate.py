@@ -12,7 +12,7 @@ import pytest
 from railgauge.cluster import rights
 from railgauge.lab.cluster import Lab
 from railgauge.slurm import client
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 from .drill import drill
 
@@ -30,7 +30,7 @@ def as_user(cluster: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             cluster.enter("head", *me, *command), capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise SlurmProblem(done.stderr or done.stdout)
+            raise SlurmError(done.stderr or done.stdout)
         return done.stdout
 
     def administrator(*command: str) -> None:

@@ -332,7 +332,7 @@ def test_faults_go_together_and_leave_nothing(mended: Lab) -> None:
     shown = lab_command(mended, "status").stdout.splitlines()
     assert [line for line in shown if line.startswith("fault")] == [f"fault    {f}" for f in words]
     answer = lab_command(mended, "fault", "clear")
-    assert answer.stdout == f"mended: {'; '.join(words)}\n"
+    assert answer.stdout == f"cleared: {'; '.join(words)}\n"
     assert settings(mended) == before
     assert not process.alive
     assert "fault" not in lab_command(mended, "status").stdout

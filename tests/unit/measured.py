@@ -62,7 +62,7 @@ def leave(
     """A campaign below `root`/campaigns with a place's value each; `retried` is a place that failed
     in a first run. `also` has one more measurement of a place, `facts` are those of each.
     `compare` is the campaign that it is compared with; `again` has pairs that were measured once
-    more: name -> the place that they are like, and the value.
+    more: name -> the planned place that they repeat, and the value.
     """
     folder = root / "campaigns" / name(number)
     folder.mkdir(parents=True)
@@ -83,11 +83,11 @@ def leave(
             failed = [failure] if failure else []
             document = records.record(rows, failed, [call], dict(facts or {}))
             results.append({**document["results"][0], "place": place})
-        for place, (like, value) in (again or {}).items():
+        for place, (planned, value) in (again or {}).items():
             rows = [Row(bandwidth(place.partition("@")[0], value), None, limit)]
             one = records.record(rows)["results"][0]
             nodes = place.split(":")[:2]
-            results.append({**one, "place": place, "like": like, "nodes": nodes})
+            results.append({**one, "place": place, "repeats": planned, "nodes": nodes})
         whole = records.record(check=CHECK, run=run, gate=gate)
         records.write(stage / RESULT_FILE, {**whole, "results": results})
         runs.append(

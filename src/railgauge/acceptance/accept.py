@@ -36,7 +36,7 @@ from railgauge.campaign.folder import (
 from railgauge.cluster import ready, store
 from railgauge.cluster.look import FILTERS, from_reframe
 from railgauge.common.atomic import write_json, write_text
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.hooks import Say
 from railgauge.model import inventory, record, references, shares
 from railgauge.model.record import BrokenRecordError, Remaining
@@ -80,7 +80,7 @@ def run(
     it is where that is a gate run or a patrol. `stop` is asked every few seconds why the session is
     to end, "" while it may go on. With variables.COMPARE it is compared with that campaign.
 
-    Raises EnvironmentProblem before anything has run where Slurm, the results area, or what the
+    Raises PrerequisiteError before anything has run where Slurm, the results area, or what the
     nodes see is unusable.
     """
     _require_configuration(system)
@@ -316,8 +316,8 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _no_room(campaign: Campaign, error: OSError) -> EnvironmentProblem:
-    return EnvironmentProblem(
+def _no_room(campaign: Campaign, error: OSError) -> PrerequisiteError:
+    return PrerequisiteError(
         f"{campaign.folder}: {error.strerror or error}: the campaign is not complete",
         next_step=f"make room in the results area, then: railgauge accept --resume {campaign.id}",
     )
@@ -358,7 +358,7 @@ def _session(
 
 
 def _require_begun(campaign: Campaign, output: str) -> None:
-    """EnvironmentProblem where ReFrame did not come to its checks: of a configuration that it
+    """PrerequisiteError where ReFrame did not come to its checks: of a configuration that it
     refuses, or an option that it does not know, nothing follows for any node. No campaign is left.
     """
     assert campaign.session is not None
@@ -368,7 +368,7 @@ def _require_begun(campaign: Campaign, output: str) -> None:
     last = [line for line in output.splitlines() if line.strip()][-1:]
     reason = campaign.session.last_error or "".join(last) or "it said nothing"
     shutil.rmtree(campaign.folder, ignore_errors=True)
-    raise EnvironmentProblem(
+    raise PrerequisiteError(
         f"ReFrame ended before it had a plan, and nothing was measured: {reason}",
         next_step="reframe --help: what stands behind -- is for ReFrame"
         if reason.startswith("reframe: error:")
@@ -430,7 +430,7 @@ def _require_room() -> None:
     existing = next(folder for folder in (root, *root.parents) if folder.is_dir())
     free = shutil.disk_usage(existing).free
     if free < _NEEDED_BYTES:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"the results area {root} has {free / 2**20:.0f} MiB free, a campaign needs "
             f"{_NEEDED_BYTES / 2**20:.0f} MiB",
             next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",

@@ -15,7 +15,7 @@ from typing import Any
 from railgauge import children, terminal
 from railgauge.acceptance.progress import Finished, Progress, finished
 from railgauge.campaign.folder import PLAN
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.hooks import Say
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Planned
@@ -103,7 +103,7 @@ class Watchdog:
         self._timer.start()
 
     def _end(self, limit: float) -> None:
-        with contextlib.suppress(EnvironmentProblem):
+        with contextlib.suppress(PrerequisiteError):
             if self.waits():
                 self.restart()
                 return
@@ -138,7 +138,7 @@ class Watch:
 
     def _look(self) -> None:
         while not self._ended.wait(_LOOK_S):
-            with contextlib.suppress(EnvironmentProblem):
+            with contextlib.suppress(PrerequisiteError):
                 if why := self._stop():
                     self._interrupt.stop(why)
                     return

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from railgauge import lab, paths, systems
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.slurm import client
 from railgauge.systems import rehearsal
 
@@ -30,7 +30,7 @@ def use(system: str, partition: str = "") -> None:
     """Let this process, and those it starts, work on `system`, or on one partition of it.
 
     Names it to ReFrame, gives ReFrame our configuration, and for the lab puts the lab's Slurm
-    commands first on the path. SlurmProblem where Slurm's own are turned to another cluster. The
+    commands first on the path. SlurmError where Slurm's own are turned to another cluster. The
     caller's variables do not reach jobs: the same command means the same for everybody.
     """
     if (problem := client.elsewhere()) is not None:
@@ -74,7 +74,7 @@ def enter_lab_mounts(system: str) -> None:
     """Let this process, and those it starts, see the mounts that the lab's machines see.
 
     To be called while it has one thread, before anything looks for results. Does nothing where the
-    lab is down or was entered already; EnvironmentProblem where it is the cluster of another
+    lab is down or was entered already; PrerequisiteError where it is the cluster of another
     system, or the nodes would not see the results. It needs the same file systems as the nodes, so
     that what is mounted there (a full results area, say) is what is met here.
     """
@@ -83,14 +83,14 @@ def enter_lab_mounts(system: str) -> None:
     if init is None or is_up is None or os.environ.get(MOUNTS_VARIABLE) == str(init.pid):
         return
     if is_up != system and systems.is_of_lab(system):
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"the lab that is up is of system {is_up}, not {system}",
             next_step=f"railgauge lab down; railgauge lab up --system {system}",
         )
     shared = (paths.lab_folder() / "run" / "shared").read_text().splitlines()
     results = paths.results_root()
     if not any(results.is_relative_to(folder) for folder in shared):
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"the lab's nodes do not see the results root {results}",
             next_step=f"railgauge lab down; RAILGAUGE_RESULTS={results} railgauge lab up",
         )
@@ -99,7 +99,7 @@ def enter_lab_mounts(system: str) -> None:
         _enter_mounts(init.pid)
         os.chdir(folder)
     except OSError as error:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"the lab's mounts cannot be entered: {error}",
             next_step="railgauge lab status; as root",
         ) from None
@@ -161,7 +161,7 @@ def _prepare(system: str) -> None:
     if not in_lab(system):
         return
     if rehearsal.scenario() and paths.campaign_folder() is None:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{rehearsal.VARIABLE} is set", next_step=f"railgauge rehearse {system}"
         )
     enter_lab_mounts(system)

@@ -45,7 +45,7 @@ import pydantic
 from railgauge import __version__, paths
 from railgauge.campaign import variables
 from railgauge.common.atomic import write_json
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.processes import Process, boot_id
 from railgauge.systems import rehearsal
 
@@ -264,7 +264,7 @@ class Campaign:
         try:
             folder.mkdir(parents=True)
         except OSError as error:
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"{folder.parent}: cannot make a campaign's folder: {error.strerror}",
                 next_step="make room, or set RAILGAUGE_RESULTS to a folder that can be written "
                 "and that the compute nodes share",

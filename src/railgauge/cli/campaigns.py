@@ -47,7 +47,7 @@ def show_transfers(campaign: str, as_json: bool) -> None:
     CAMPAIGN is an id, a path, or `latest`.
     """
     from railgauge.campaign import folder as campaigns
-    from railgauge.report import text, transfers
+    from railgauge.report import layout, text, transfers
     from railgauge.verdict.decision.rules import decide
 
     decided = decide(campaigns.load(campaign))
@@ -60,11 +60,11 @@ def show_transfers(campaign: str, as_json: bool) -> None:
     if as_json:
         print_json(transfers.as_dict(decided))
         return
-    console = text.console(138)
+    console = text.console()
     text.say_if_simulated(decided, console)
     transfers.render_page(decided, console)
     for line in transfers.left_out(decided):
-        console.print(line, highlight=False, soft_wrap=True)
+        layout.say(console, line, rest="  ")
 
 
 @click.command("balance")
@@ -93,7 +93,7 @@ def show_balance(campaign: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(balance.as_dict(decided))
         return
-    console = text.console(138)
+    console = text.console()
     for one in decided:
         text.say_if_simulated(one, console)
     balance.render(compared, balance.published(decided), console)
@@ -112,13 +112,17 @@ def campaigns(as_json: bool) -> None:
     if as_json:
         print_json(known)
         return
+    from railgauge.report import layout
+
+    console = layout.console()
     for item in known:
         if "unreadable" in item:
-            click.echo(f"{item['id']}  unreadable: {item['unreadable']}")
+            line = f"{item['id']}  unreadable: {item['unreadable']}"
         else:
             mark = "SIMULATED " if item["simulated"] else ""
             decision = item["verdict"] or "no verdict"
-            click.echo(f"{item['id']}  {item['gate']:<10}  {item['state']:<11}  {mark}{decision}")
+            line = f"{item['id']}  {item['gate']:<10}  {item['state']:<11}  {mark}{decision}"
+        layout.say(console, line, rest="  ")
     if not known:
         click.echo(f"no campaigns in {folders.campaigns_folder()}")
 

@@ -11,18 +11,18 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from railgauge.common.errors import EXIT_USAGE, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_USAGE, PrerequisiteError, RailgaugeError
 
 
 def run(command: click.Command, name: str) -> NoReturn:
     """Run the command; problems that a person can solve end in one message and exit code 3."""
-    sys.stdout, sys.stderr = _written(sys.stdout), _written(sys.stderr, is_log=True)
+    sys.stdout, sys.stderr = _wrap_stream(sys.stdout), _wrap_stream(sys.stderr, is_log=True)
     try:
         code = _code_of(command, name)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except EnvironmentProblem as error:
-        code = _told(name, error)
+    except PrerequisiteError as error:
+        code = _print_error(name, error)
     sys.exit(code)
 
 
@@ -30,9 +30,9 @@ def _code_of(command: click.Command, name: str) -> Any:
     try:
         command.main(standalone_mode=False, prog_name=name)
     except RailgaugeError as error:
-        return _told(name, error)
+        return _print_error(name, error)
     except PermissionError as error:
-        return _told(name, _closed(error))
+        return _print_error(name, _permission_problem(error))
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except SystemExit as stop:
@@ -51,7 +51,7 @@ def _code_of(command: click.Command, name: str) -> Any:
     return 0
 
 
-def _told(name: str, error: RailgaugeError) -> int:
+def _print_error(name: str, error: RailgaugeError) -> int:
     click.echo(f"{name}: {error}", err=True)
     return error.exit_code
 
@@ -75,14 +75,14 @@ class _Output(io.FileIO):
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
             if not self._is_log and not isinstance(error, BrokenPipeError):
-                raise EnvironmentProblem(
+                raise PrerequisiteError(
                     f"standard output: {error.strerror}; what was written is not complete",
                     next_step="make room, or write to another file",
                 ) from None
             return len(content)
 
 
-def _written(stream: TextIO, is_log: bool = False) -> TextIO:
+def _wrap_stream(stream: TextIO, is_log: bool = False) -> TextIO:
     """A standard stream with these ends; characters that its encoding has not become `?`."""
     try:
         number = stream.fileno()
@@ -95,8 +95,8 @@ def _written(stream: TextIO, is_log: bool = False) -> TextIO:
     )
 
 
-def _closed(error: PermissionError) -> EnvironmentProblem:
-    return EnvironmentProblem(
+def _permission_problem(error: PermissionError) -> PrerequisiteError:
+    return PrerequisiteError(
         f"{error.filename}: {error.strerror}, as {getpass.getuser()}",
         next_step="have it opened by its owner; for results: RAILGAUGE_RESULTS=DIR, a folder of "
         "your own that the compute nodes share",

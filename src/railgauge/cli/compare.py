@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ACCEPTED = "accepted"
 
 
-class Inconclusive(RailgaugeError):
+class InconclusiveError(RailgaugeError):
     """What was given cannot be compared: nothing can be told of any node."""
 
     exit_code = EXIT_INCONCLUSIVE
@@ -85,7 +85,7 @@ def compare(
             )
         _compare(before, after, margin, dependent, better, as_json)
     except RailgaugeError as error:
-        raise Inconclusive(error.message, next_step=error.next_step) from None
+        raise InconclusiveError(error.message, next_step=error.next_step) from None
 
 
 def _compare(
@@ -96,7 +96,7 @@ def _compare(
     better: str | None,
     as_json: bool,
 ) -> NoReturn:
-    from railgauge.report import comparison, text
+    from railgauge.report import comparison, layout
     from railgauge.verdict.comparison import before_after
 
     files = [[name for name in side.split(",") if _is_file(name)] for side in (before, after)]
@@ -125,17 +125,16 @@ def _compare(
         document = {**compared.as_dict(), "drift": [one.as_dict() for one in drift]}
         print_json({**document, "simulated": simulated})
     else:
-        console = text.console(138)
+        console = layout.console()
         if simulated:
-            console.print("SIMULATED: stand-ins were run, and nothing follows for any node")
+            layout.say(console, "SIMULATED: only stand-ins ran. This says nothing about a node.")
         comparison.render(compared, drift, console)
         if unclear:
-            console.print(
-                f"more is taken for better of {', '.join(unclear[:3])}"
-                + (f" and {len(unclear) - 3} others" if len(unclear) > 3 else "")
-                + ", whose names do not tell: --better less says otherwise",
-                markup=False,
-                soft_wrap=True,
+            more = f" and {len(unclear) - 3} others" if len(unclear) > 3 else ""
+            layout.say(
+                console,
+                f"assumed that more is better: {', '.join(unclear[:3])}{more}; if less is, add "
+                "--better less",
             )
     code = compared.exit_code
     sys.exit(EXIT_INCONCLUSIVE if simulated and code == EXIT_ACCEPT else code)

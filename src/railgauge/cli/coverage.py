@@ -67,12 +67,17 @@ def coverage(
         document = {"system": chosen, "time": now.isoformat(timespec="seconds"), "nodes": content}
         print_json(document)
         return
-    from railgauge.report import text
+    from railgauge.report import layout
 
-    console = text.console(138)
-    if lines:
-        console.print(_table_of_rails(lines) if rails else _table(lines))
-    console.print(_summary(lines), highlight=False)
+    console = layout.console()
+    layout.say(console, _summary(lines))
+    if not lines:
+        return
+    console.print()
+    if rails:
+        layout.print_table(console, _table_of_rails(lines))
+    else:
+        layout.print_table(console, _table(lines), group=0, below=("to know",))
 
 
 def lines_of(system: str) -> list[NodeSummary]:
@@ -99,11 +104,11 @@ def lines_of(system: str) -> list[NodeSummary]:
 def _states() -> tuple[Mapping[str, SlurmNode], str]:
     """The nodes' states by Slurm; none and why, where it does not answer."""
     from railgauge.slurm import nodes as slurm_nodes
-    from railgauge.slurm.client import SlurmProblem
+    from railgauge.slurm.client import SlurmError
 
     try:
         return slurm_nodes.show(), ""
-    except SlurmProblem as error:
+    except SlurmError as error:
         return {}, error.message
 
 
@@ -116,13 +121,14 @@ def _table(lines: Sequence[NodeSummary]) -> Table:
     for name in ("node", "last accepted", "by", "checks", "now", "to know"):
         table.add_column(name, overflow="fold", justify="right" if name == "checks" else "left")
     for line, name in zip(lines, _names(lines), strict=True):
+        state, _, reason = line.state.partition(": ")
         table.add_row(
             name,
             _ago(line.age_days),
             line.accepted.campaign if line.accepted else "-",
             str(len(line.accepted.checks)) if line.accepted else "-",
-            escape(line.state),
-            escape("; ".join(line.remarks)),
+            escape(state),
+            escape("; ".join(filter(None, [reason, *line.remarks]))),
         )
     return table
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.verdict.decision.verdict import Verdict
@@ -41,7 +41,7 @@ def export(campaign: str, **files: Path | None) -> None:
         try:
             _write(verdict, kind, path)
         except OSError as error:
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"{path}: cannot be written: {error.strerror}",
                 next_step=f"railgauge export {verdict.campaign.id} --{kind} FILE, somewhere else",
             ) from None

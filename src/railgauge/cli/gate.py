@@ -17,7 +17,7 @@ from railgauge.cli.lazy import LazyGroup
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.cli.words import Words
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, PrerequisiteError, RailgaugeError
 
 _Answer = TypeVar("_Answer")
 _Command = TypeVar("_Command", bound=Callable[..., None])
@@ -81,22 +81,22 @@ def expand(system: str, nodes: str | None) -> list[str] | None:
 
 def answered(question: Callable[[], _Answer]) -> _Answer:
     """What it answers; Slurm's refusal, or a store that does not answer, as a person's error."""
-    from railgauge.node.gate import NoStore
-    from railgauge.slurm.client import SlurmProblem
-    from railgauge.slurm.nodes import UnknownNodes
+    from railgauge.node.gate import StoreError
+    from railgauge.slurm.client import SlurmError
+    from railgauge.slurm.nodes import UnknownNodesError
 
     try:
         return question()
-    except UnknownNodes as error:
+    except UnknownNodesError as error:
         raise _unknown(error.nodes) from None
-    except SlurmProblem as error:
-        raise EnvironmentProblem(
+    except SlurmError as error:
+        raise PrerequisiteError(
             error.message,
             next_step="scontrol ping, and the same again where Slurm answers; until then nodes are "
             "as they were, or reserved",
         ) from None
-    except NoStore as error:
-        raise EnvironmentProblem(str(error)) from None
+    except StoreError as error:
+        raise PrerequisiteError(str(error)) from None
 
 
 def _unknown(nodes: Sequence[str]) -> ConfigurationError:
@@ -120,8 +120,14 @@ def status(system: str | None, nodes: str | None, act: bool, as_json: bool) -> N
     if as_json:
         document = answered(lambda: gate_status.as_dict(chosen, wanted))
         print_json({**document, "unknown": unknown})
-    for line in [] if as_json else answered(lambda: gate_status.lines(chosen, wanted)):
-        click.echo(line)
+    else:
+        from railgauge.report import layout
+
+        console = layout.console()
+        for text in answered(lambda: gate_status.lines(chosen, wanted, console.width)):
+            for line in text.split("\n"):
+                indent = line[: len(line) - len(line.lstrip())]
+                layout.say(console, line.lstrip(), indent, f"{indent}  ")
     if unknown:
         raise _unknown(unknown)
 
@@ -182,12 +188,12 @@ def _adopt(system: str, wanted: list[str], again: bool, act: bool) -> None:
     for name, why in sorted(silent.items()):
         click.echo(f"{name}: not adopted: {why}")
     if silent:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{hostlist.fold(silent)}: no inventory, so nothing was adopted of them",
             next_step="railgauge gate status --nodes " + hostlist.fold(silent),
         )
     if damaged:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{hostlist.fold(damaged)}: damaged records, so nothing was adopted of them",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(damaged)}",
         )
@@ -465,7 +471,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
         state = f"resumed, and not in service: {outside}" if outside else "in service"
         click.echo(f"{name}: {state}, untested (why: {why})")
     if silent:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{hostlist.fold(silent)}: resumed, but its state could not be recorded; if it differs "
             "from the accepted one, the next hold drains it",
             next_step=f"railgauge gate adopt --again --act --nodes {hostlist.fold(silent)}",
@@ -479,7 +485,7 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
     """Say that the update of these nodes is done: the next `gate run` tests them.
 
-    For an update that failed and was mended, or whose end nobody knows (the login node went down
+    For an update that failed and was repaired, or whose end nobody knows (the login node went down
     with it, or it was killed). What was said, when and by whom stays in the journal. Where that is
     damaged, --no-more is the word that no node is in the update but --nodes; another update beside
     it keeps what it has not begun.

@@ -16,7 +16,7 @@ import click
 from railgauge import hostlist, systems, terminal
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.lab import (
     SYSTEM,
     fault_kinds,
@@ -40,7 +40,7 @@ def open_lab(
     release: str | None = None, file: Path | None = None, system: str | None = None
 ) -> Lab:
     """The lab that is up in this checkout's folder; else one of `release` for `system` (the system
-    `lab`), as its `lab.yaml` or `file` describes it. EnvironmentProblem where another than asked
+    `lab`), as its `lab.yaml` or `file` describes it. PrerequisiteError where another than asked
     for is up.
     """
     if system and not systems.is_of_lab(system):
@@ -80,8 +80,8 @@ def _described(system: str, described: spec.LabSpec, release: releases.Release) 
     return Lab(described, hostlists, release=release, system=system, hypervisors=hypervisors)
 
 
-def _another(running: Lab, how: str) -> EnvironmentProblem:
-    return EnvironmentProblem(
+def _another(running: Lab, how: str) -> PrerequisiteError:
+    return PrerequisiteError(
         f"the lab that is up in {running.folders.lab} is {how}",
         next_step="railgauge lab down, then again",
     )
@@ -384,6 +384,6 @@ def _line_of(cluster: Lab, fault: Fault) -> str:
 def clear_faults(machine: str | None) -> None:
     """Clear the faults, all or those of one MACHINE, and wait until Slurm has its nodes back."""
     cluster = open_lab()
-    mended = faults.clear(cluster, machine)
-    click.echo("mended: " + ("; ".join(map(str, mended)) if mended else "nothing was in place"))
+    cleared = faults.clear(cluster, machine)
+    click.echo("cleared: " + ("; ".join(map(str, cleared)) if cleared else "nothing was in place"))
     _say_kept_out(cluster)

@@ -172,7 +172,7 @@ def _of_table(name: str, text: str) -> Evidence:
     try:
         return from_csv.read(text)
     except from_csv.TableError as error:
-        raise InputError(f"{name}: {error}", next_step=f"mend it; the columns: {_HELP}") from None
+        raise InputError(f"{name}: {error}", next_step=f"fix it; the columns: {_HELP}") from None
 
 
 _HELP = "railgauge locate --help"

@@ -11,7 +11,7 @@ import click
 
 from railgauge import systems
 from railgauge.cli.output import json_option, print_json
-from railgauge.common.errors import EXIT_ACCEPT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, PrerequisiteError, RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.campaign.folder import Campaign
@@ -74,7 +74,7 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
                 )
             write_text(path, new)
         except OSError as error:
-            raise EnvironmentProblem(f"{path}: cannot be written: {error.strerror}") from None
+            raise PrerequisiteError(f"{path}: cannot be written: {error.strerror}") from None
         click.echo(
             f"wrote {path}, with the differences above; next: railgauge references", err=True
         )
@@ -99,8 +99,8 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
     nodes have another fingerprint.
     """
     from railgauge.model import references
+    from railgauge.report import layout
     from railgauge.report import references as report
-    from railgauge.report import text
 
     chosen = systems.chosen(system)
     stored = references.load(chosen)
@@ -114,7 +114,7 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
     if as_json:
         print_json(report.as_dict(chosen, stored, newer))
     else:
-        report.render(stored, newer, today, text.console(138))
+        report.render(stored, newer, today, layout.console())
 
 
 def _campaign(system: str, name: str) -> Campaign | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 
 
 @click.command()
@@ -68,7 +68,7 @@ def _write(path: Path, text: str, what: str) -> None:
     try:
         write_text(path, text)
     except OSError as error:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{path}: the page cannot be written: {error.strerror}",
             next_step=f"railgauge report {what} -o FILE, somewhere else",
         ) from None

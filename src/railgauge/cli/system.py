@@ -14,7 +14,7 @@ import click
 from railgauge import systems
 from railgauge.acceptance import request, session
 from railgauge.cli.output import json_option, print_json
-from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, PrerequisiteError, RailgaugeError
 from railgauge.model.record import Listed
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
@@ -236,8 +236,8 @@ def _refuse_without_slurm(
 def _ask_slurm(name: str, like: str) -> Cluster:
     try:
         return cluster(client.output)
-    except EnvironmentProblem as error:
-        raise EnvironmentProblem(
+    except PrerequisiteError as error:
+        raise PrerequisiteError(
             f"nothing was made: {error.message}",
             next_step=f"on a login node, or without it: railgauge system new {name} --like {like}",
         ) from None
@@ -252,7 +252,7 @@ def _show(
     named = name or "NAME"
     try:
         known = cluster(client.output)
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         if detect:
             raise
         click.echo(f"no proposal: {error.message}")

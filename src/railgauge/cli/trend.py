@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -12,6 +12,11 @@ from railgauge import hostlist, systems
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, RailgaugeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from railgauge.verdict.comparison.trend import Trend
 
 
 @click.command()
@@ -51,17 +56,30 @@ def trend(
     conditions = trends(measured, check, node, margin)
     if as_json:
         print_json([dataclasses.asdict(one) for one in conditions])
-    for one in [] if as_json else conditions:
-        click.echo(one.condition)
-        for point in one.points:
-            mark = f"  changed: {hostlist.fold(point.changed)}" if point.changed else ""
-            click.echo(
-                f"  {point.campaign}  {point.median:>10.5g} {one.unit}  "
-                f"{point.places} place{'s' if point.places > 1 else ''}{mark}"
-            )
-        for decline in one.declines:
-            click.echo(
-                f"  declines: {decline.place or 'all places'}, {decline.change:+.1%} over "
-                f"{decline.campaigns} campaigns, p {decline.p:.0e}"
-            )
+    else:
+        _print(conditions)
     sys.exit(EXIT_REJECT if any(one.declines for one in conditions) else EXIT_ACCEPT)
+
+
+def _print(conditions: Sequence[Trend]) -> None:
+    """The answer, then each condition with a line a campaign."""
+    from railgauge.report import layout
+
+    console = layout.console()
+    declining = sum(bool(one.declines) for one in conditions)
+    layout.say(console, f"{declining} of {len(conditions)} conditions decline")
+    for one in conditions:
+        layout.say(console, one.condition, rest="  ")
+        for decline in one.declines:
+            layout.say(
+                console,
+                f"declines: {decline.place or 'all places'}, {decline.change:+.1%} over "
+                f"{decline.campaigns} campaigns, p {decline.p:.0e}",
+                "  ",
+                "    ",
+            )
+        for point in one.points:
+            places = f"{point.places} place{'s' if point.places > 1 else ''}"
+            mark = f"  changed: {hostlist.fold(point.changed)}" if point.changed else ""
+            line = f"{point.campaign}  {point.median:>10.5g} {one.unit}  {places}{mark}"
+            layout.say(console, line, "  ", "    ")

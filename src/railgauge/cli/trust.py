@@ -27,7 +27,7 @@ def trust(system: str | None, as_json: bool) -> None:
     From the records of all campaigns. An alarm is false where neither the campaign before nor the
     one behind it that has the check on this node accuses it. `hold` is proposed where that happens
     to fewer than 1 in 1,000 nodes tested, a step down where it happens to more, both with 95 %
-    confidence.
+    confidence. `to prove hold`: that many more tests of a node without a false alarm prove it.
     """
     chosen = systems.chosen(system)
     from railgauge.cluster import store
@@ -35,18 +35,26 @@ def trust(system: str | None, as_json: bool) -> None:
 
     trusts = records.read(chosen, store.rules(chosen))
     if as_json:
-        content = [{**dataclasses.asdict(one), "alarms": one.count.alarms} for one in trusts]
+        content = []
+        for one in trusts:
+            fields = dataclasses.asdict(one)
+            teeth = fields.pop("enforcement")
+            content.append({**fields, "teeth": teeth, "alarms": one.count.alarms})
         print_json({"system": chosen, "checks": content})
         return
-    from railgauge.report import text
+    from railgauge.report import layout
 
-    text.console(138).print(_table(trusts))
-    for one in trusts:
-        if one.proposed != one.teeth:
-            click.echo(
-                f"{one.check}: {one.teeth} -> {one.proposed}: edit enforcement in "
-                f"configs/systems/{chosen}/gate.yaml"
-            )
+    console = layout.console()
+    changes = [one for one in trusts if one.proposed != one.enforcement]
+    for one in changes:
+        change = f"{one.check}: {one.enforcement} -> {one.proposed}"
+        layout.say(console, f"{change}: edit enforcement in configs/systems/{chosen}/gate.yaml")
+    if not changes:
+        layout.say(console, f"no change is proposed for {len(trusts)} checks")
+    if trusts:
+        console.print()
+        optional = ("cleared by retest", "confirmed", "open", "alarms")
+        layout.print_table(console, _table(trusts), 0, optional)
 
 
 def _table(trusts: Sequence[Trust]) -> Table:
@@ -54,21 +62,18 @@ def _table(trusts: Sequence[Trust]) -> Table:
 
     table = new_table()
     table.add_column("check")
-    table.add_column("teeth")
-    for name in ("node-tests", "alarms", "confirmed", "false", "open", "cleared by retest"):
+    table.add_column("now")
+    table.add_column("proposed")
+    for name in ("tests", "alarms", "confirmed", "false", "open", "cleared by retest"):
         table.add_column(name, justify="right")
-    table.add_column("false, per 1,000 node-tests", justify="right")
-    table.add_column("proposed", overflow="fold")
+    table.add_column("false per 1,000", justify="right")
+    table.add_column("to prove hold", justify="right")
     for one in trusts:
         count = one.count
         alarms = (count.alarms, count.confirmed, count.false, count.open)
         numbers = (count.tests, *alarms, count.cleared)
         rate = f"{one.lower * 1000:.2g} to {one.upper * 1000:.3g}" if count.tests else "-"
-        table.add_row(one.check, one.teeth, *map(str, numbers), rate, _proposal(one))
+        lacking = one.lacking if one.proposed == one.enforcement else 0
+        words = one.check, one.enforcement, one.proposed
+        table.add_row(*words, *map(str, numbers), rate, str(lacking) if lacking else "-")
     return table
-
-
-def _proposal(one: Trust) -> str:
-    if one.proposed != one.teeth or not one.lacking:
-        return one.proposed
-    return f"{one.proposed}; to prove hold, {one.lacking} more without a false alarm"

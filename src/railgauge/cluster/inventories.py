@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from railgauge import hostlist, paths, systems
 from railgauge.cluster.look import job_options
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory
 from railgauge.node.system import srun_output
@@ -73,7 +73,7 @@ def collect(
 
     def one(node: str) -> Inventory | RailgaugeError:
         if node in closed and not any(word.startswith("--reservation") for word in access[node]):
-            return EnvironmentProblem(f"no job starts on it: {closed[node]}")
+            return PrerequisiteError(f"no job starts on it: {closed[node]}")
         try:
             printed = client.output(
                 *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
@@ -131,7 +131,7 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
 def _states(nodes: Sequence[str]) -> Mapping[str, SlurmNode]:
     try:
         return slurm_nodes.show(nodes) if nodes else {}
-    except client.SlurmProblem:
+    except client.SlurmError:
         # The job's own message is enough.
         return {}
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import hostlist, paths
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.node.system.readiness import MARK, source_digest
 from railgauge.slurm import client, ends, reservations
 from railgauge.slurm import jobs as slurm_jobs
@@ -212,7 +212,7 @@ def _probe() -> Iterator[tuple[Path, str]]:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{root}: {error.strerror or error}: nothing can be written into the results area",
             next_step="make room, or set RAILGAUGE_RESULTS to another shared folder",
         ) from None
@@ -281,9 +281,9 @@ def run(
             check=False,
         )
     except FileNotFoundError:
-        raise EnvironmentProblem(f"{command[0]} is not on the path") from None
+        raise PrerequisiteError(f"{command[0]} is not on the path") from None
     except subprocess.TimeoutExpired as error:
-        with contextlib.suppress(EnvironmentProblem):
+        with contextlib.suppress(PrerequisiteError):
             client.output("scancel", f"--name={name}")
         out, err = (
             text.decode("utf-8", "replace") if isinstance(text, bytes) else text or ""

@@ -59,7 +59,7 @@ def start(
 ) -> Start:
     """Start one rank on each of `nodes`, which are idle; `more` are options of all jobs.
 
-    EnvironmentProblem where there is no srun.
+    PrerequisiteError where there is no srun.
     """
     name = f"railgauge-look-mpi-{time.time_ns()}"
     words = [f"PYTHONPATH={shlex.quote(str(paths.SOURCE))}", *mpi_world.argv()]

@@ -17,7 +17,7 @@ from railgauge import hostlist
 from railgauge.cluster.look import job_options
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.waiting import STANDING
 from railgauge.systems import Partition
 
@@ -76,7 +76,7 @@ def start(partition: Partition, nodes: Sequence[str], limit_s: float) -> Probe:
             *("--output=/dev/null", "--ntasks-per-node=1", slurm_jobs.comment(), *options),
             *(*job_options(partition), f"--nodelist={hostlist.fold(nodes)}", "--wrap=true"),
         )
-    except SlurmProblem as error:
+    except SlurmError as error:
         reason = error.message.splitlines()[-1].rpartition(": ")[2]
         if _NO_ANSWER.search(error.message):
             return Probe(asked, reason, False, "")
@@ -85,7 +85,7 @@ def start(partition: Partition, nodes: Sequence[str], limit_s: float) -> Probe:
     try:
         reason = _reason(job)
     finally:
-        with contextlib.suppress(SlurmProblem):
+        with contextlib.suppress(SlurmError):
             client.output("scancel", "--quiet", job)
             _wait_for_end(job)
     standing = reason in STANDING

@@ -15,7 +15,7 @@ from pathlib import Path
 from railgauge import hostlist, paths, systems
 from railgauge.cluster import mpi
 from railgauge.cluster.look import Look, NodeLook, idle, job_options, look, own_source
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.common.names import natural
 from railgauge.hooks import Say
 from railgauge.slurm import ends
@@ -63,7 +63,7 @@ def looks(
 ) -> list[Look]:
     """What the nodes say of themselves, by partition, all partitions at the same time.
 
-    EnvironmentProblem where the results area cannot be written, or Slurm does not answer.
+    PrerequisiteError where the results area cannot be written, or Slurm does not answer.
     """
     description = systems.load(system)
     names = slurm_nodes.other_names()
@@ -86,7 +86,7 @@ def require(
     tools: Tools = none,
     own: Collection[str] = (),
 ) -> None:
-    """EnvironmentProblem, with all that is wrong, where an acceptance would fail for want of it.
+    """PrerequisiteError, with all that is wrong, where an acceptance would fail for want of it.
 
     `nodes` are those in question, by partition; `more` are options of all jobs; `with_mpi` are the
     partitions in which checks start MPI; `tools` are the programs that checks need on a partition;
@@ -109,7 +109,7 @@ def require(
         if lacking and others:
             without = f"without {hostlist.fold(lacking)}"
             steps[f"{without}: railgauge accept --nodes {hostlist.fold(others)}"] = None
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             "nothing was measured: "
             + "; ".join(dict.fromkeys(str(trouble) for trouble in problems)),
             next_step="\n        ".join(steps),

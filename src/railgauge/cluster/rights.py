@@ -17,9 +17,9 @@ import getpass
 import re
 from collections.abc import Callable
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.slurm import client
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 #: The name of no node and of no reservation.
 _NOTHING = "railgauge-no-such-name"
@@ -71,7 +71,7 @@ _RIGHTS = (
 def missing(system: str) -> list[MissingRight]:
     """What of the gate's rights this process's user has not; none where `gate run` may go on.
 
-    `system` is one that the process was told of: session.use. EnvironmentProblem where Slurm does
+    `system` is one that the process was told of: session.use. PrerequisiteError where Slurm does
     not answer.
     """
     refused = [right for right in _RIGHTS if _refused(right)]
@@ -92,10 +92,10 @@ def missing(system: str) -> list[MissingRight]:
 
 
 def require(system: str) -> None:
-    """EnvironmentProblem with what to type where one is missing."""
+    """PrerequisiteError with what to type where one is missing."""
     lacking = missing(system)
     if lacking:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{'; '.join(map(str, lacking))}; nothing was changed", next_step=lacking[0].next_step
         )
 
@@ -103,14 +103,14 @@ def require(system: str) -> None:
 def _refused(right: _Right) -> bool:
     try:
         client.output(*right.probe)
-    except SlurmProblem as error:
+    except SlurmError as error:
         words = error.message
         if right.allowed in words:
             return False
         if _REFUSED.search(words):
             return True
-        raise EnvironmentProblem(f"whether you may {right.step} is not known: {words}") from None
-    raise EnvironmentProblem(f"`{' '.join(right.probe)}` did something: {_NOTHING} is in use")
+        raise PrerequisiteError(f"whether you may {right.step} is not known: {words}") from None
+    raise PrerequisiteError(f"`{' '.join(right.probe)}` did something: {_NOTHING} is in use")
 
 
 def _version() -> str:
@@ -146,5 +146,5 @@ def _words(question: Callable[[], str]) -> str:
     """The output of a Slurm command; "" where it fails, as it only improves a message."""
     try:
         return question()
-    except SlurmProblem:
+    except SlurmError:
         return ""

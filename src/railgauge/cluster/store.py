@@ -28,18 +28,18 @@ from pydantic_core import PydanticCustomError
 from railgauge import paths
 from railgauge.cluster import check_names
 from railgauge.common.atomic import write_json
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem
+from railgauge.common.errors import ConfigurationError, PrerequisiteError
 from railgauge.model import inventory
 from railgauge.node import gate as node_gate
 from railgauge.node.inventory.compare import by_value
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.yamlfile import Strict, load_model
 
 #: What happens to a node in service that a check accuses: it is only recorded, or Slurm's comment
 #: of the node says so too, or the node is held.
-Teeth = Literal["record", "comment", "hold"]
+Enforcement = Literal["record", "comment", "hold"]
 
 
 def _known(name: str) -> str:
@@ -92,7 +92,7 @@ class GateRules(Strict):
     """The healthy nodes that a test borrows at least, to tell a bad pair from a bad node."""
     budget: int = pydantic.Field(default=4, ge=1)
     """The most nodes of the system that a rolling update may have out of service."""
-    enforcement: dict[CheckName, Teeth] = {}
+    enforcement: dict[CheckName, Enforcement] = {}
     """By check, what a patrol does with a node in service that the check accuses. `record`: it is
     written down. `comment`: Slurm's comment of the node says it. `hold`: the node is drained, as
     far as `max_hold` goes. A check that is not listed only records. An unknown name is an error.
@@ -165,15 +165,15 @@ def publish_rules(system: str) -> GateRules:
 
 
 def write(path: Path, document: Any) -> None:
-    """A file of the store, whole; EnvironmentProblem where it cannot be written."""
+    """A file of the store, whole; PrerequisiteError where it cannot be written."""
     try:
         write_json(path, document)
     except OSError as error:
         raise _unwritable(path, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> EnvironmentProblem:
-    return EnvironmentProblem(
+def _unwritable(path: Path, error: OSError) -> PrerequisiteError:
+    return PrerequisiteError(
         f"{path}: cannot be written: {error.strerror}",
         next_step="make room there, or set RAILGAUGE_RESULTS to a folder that the nodes share; "
         "then the same command again",
@@ -223,7 +223,7 @@ def accepted(system: str, node: str) -> Accepted | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise EnvironmentProblem(f"{path}: {error.strerror}") from None
+        raise PrerequisiteError(f"{path}: {error.strerror}") from None
     except pydantic.ValidationError as error:
         raise ConfigurationError(
             f"{path}: {first_error(error)}",
@@ -297,7 +297,7 @@ def clear_suspect(system: str, node: str) -> None:
     if path.exists():
         path.unlink(missing_ok=True)
         # It is accepted also where Slurm does not take that.
-        with contextlib.suppress(SlurmProblem):
+        with contextlib.suppress(SlurmError):
             slurm_nodes.comment(node, "")
 
 

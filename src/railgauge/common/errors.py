@@ -32,5 +32,5 @@ class ConfigurationError(RailgaugeError):
     """A file under `configs/` or `results/references/` says something that it must not."""
 
 
-class EnvironmentProblem(RailgaugeError):
+class PrerequisiteError(RailgaugeError):
     """The machine, Slurm or the file system is not as the command needs it."""

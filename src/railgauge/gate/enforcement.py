@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
 from railgauge.cluster import store
-from railgauge.cluster.store import GateRules, Teeth
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.cluster.store import Enforcement, GateRules
+from railgauge.common.errors import PrerequisiteError
 from railgauge.node import gate as node_gate
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict.decision import node_status
@@ -23,26 +23,26 @@ from railgauge.verdict.decision.verdict import Verdict
 _OVER = frozenset({"link-flap"})
 
 #: From the mildest to the sharpest.
-LEVELS: Sequence[Teeth] = ("record", "comment", "hold")
+LEVELS: Sequence[Enforcement] = ("record", "comment", "hold")
 
 
 @dataclasses.dataclass(frozen=True)
 class Alarm:
-    """A node that checks accuse. `teeth` is the sharpest of theirs, `why` what the first says."""
+    """A node that checks accuse: `enforcement` is the sharpest of theirs, `why` of the first."""
 
     node: str
     checks: tuple[str, ...]
-    teeth: Teeth
+    enforcement: Enforcement
     why: str
 
 
-def of(rules: GateRules, check: str) -> Teeth:
+def of(rules: GateRules, check: str) -> Enforcement:
     """What gate.yaml says of a check: one that it does not name is new."""
     return rules.enforcement.get(check, "record")
 
 
 def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
-    """The nodes that a verdict accuses, sharpest first. NoStore where the store does not answer.
+    """The nodes that a verdict accuses, sharpest first. StoreError where the store does not answer.
 
     What is over by itself is commented on at most, unless it was so again: in a retest, or after an
     earlier alarm.
@@ -54,12 +54,12 @@ def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
         first = next(one for one in accusing if of(rules, one.check) == sharp)
         rails = [s.name for s in verdict.suspects if s.kind == "rail" and node in s.failing_nodes]
         part = f"rail {' '.join(rails)}: " if rails else ""
-        why = f"{part}{node_status.words(first, node)} ({verdict.campaign.id})"
+        why = f"{part}{node_status.reason_text(first, node)} ({verdict.campaign.id})"
         once = not any(by_check.values()) and store.suspected(system, node) is None
         if sharp == "hold" and once and {one.kind for one in accusing} <= _OVER:
             sharp = "comment"
         alarms.append(Alarm(node, tuple(by_check), sharp, why))
-    return sorted(alarms, key=lambda one: (-LEVELS.index(one.teeth), one.node))
+    return sorted(alarms, key=lambda one: (-LEVELS.index(one.enforcement), one.node))
 
 
 def act(
@@ -72,17 +72,17 @@ def act(
     for one in alarms:
         try:
             yield one, f"{_done(system, rules, one, by)}: {one.why}"
-        except (node_gate.NoStore, EnvironmentProblem) as error:
-            undone = "not held" if one.teeth == "hold" else "no comment"
+        except (node_gate.StoreError, PrerequisiteError) as error:
+            undone = "not held" if one.enforcement == "hold" else "no comment"
             words = str(error).splitlines()[0]
             yield one, f"alarm: {undone}: {words}: {one.why}"
 
 
 def _done(system: str, rules: GateRules, one: Alarm, by: str) -> str:
-    if one.teeth == "record":
+    if one.enforcement == "record":
         return "recorded"
     store.suspect(system, one.node, one.why, by)
-    if one.teeth == "hold":
+    if one.enforcement == "hold":
         reasons = {one.node: one.why}
         [outcome] = node_gate.drain_within_cap(
             store.folder(system), rules.counted, reasons, act=True

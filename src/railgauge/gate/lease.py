@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.slurm import reservations
 
 #: So long after its last renewal a reservation ends. A controller that is restarted, or moves to
@@ -54,7 +54,7 @@ def _keep(reservation: str, lease_s: int) -> None:
         try:
             reservations.renew(reservation, lease_s)
             reported = ""
-        except EnvironmentProblem as error:
+        except PrerequisiteError as error:
             # At its end the run deletes it itself.
             if not reported and not select.select([sys.stdin], [], [], _LAST_WORDS_S)[0]:
                 reported = error.message

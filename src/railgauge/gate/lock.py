@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from railgauge.cluster import store
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal
 
 _FILES = {"gate": "run.lock", "patrol": "patrol.lock"}
@@ -28,7 +28,7 @@ def alone(system: str, who: Literal["gate", "patrol"] = "gate") -> Iterator[None
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{path}: {error.strerror}",
             next_step="make it writable, or set RAILGAUGE_RESULTS to a folder that is",
         ) from None
@@ -42,7 +42,7 @@ def alone(system: str, who: Literal["gate", "patrol"] = "gate") -> Iterator[None
                 next_step="wait for it, or look at: railgauge gate status",
             ) from None
         except OSError as error:
-            raise EnvironmentProblem(f"{path}: cannot be locked: {error.strerror}") from None
+            raise PrerequisiteError(f"{path}: cannot be locked: {error.strerror}") from None
         order = " ".join(["railgauge", *sys.argv[1:]])
         os.ftruncate(lock, 0)
         with contextlib.suppress(OSError):  # a full disk: only the holder's name is lost

@@ -18,7 +18,7 @@ from railgauge.slurm.reservations import UNTESTED
 
 
 @dataclasses.dataclass(frozen=True)
-class Ownerless:
+class OrphanedReservation:
     """Such a reservation, and those of its nodes that are of the system."""
 
     name: str
@@ -42,11 +42,13 @@ class Ownerless:
         )
 
 
-def reservations(system: str, nodes: Collection[str]) -> list[Ownerless]:
-    """Those over `nodes`; SlurmProblem where Slurm does not answer."""
+def reservations(system: str, nodes: Collection[str]) -> list[OrphanedReservation]:
+    """Those over `nodes`; SlurmError where Slurm does not answer."""
     owned = _owned(system)
     found = [
-        Ownerless(one.name, tuple(sorted(set(hostlist.expand(one.hostlist)) & set(nodes))))
+        OrphanedReservation(
+            one.name, tuple(sorted(set(hostlist.expand(one.hostlist)) & set(nodes)))
+        )
         for one in slurm_nodes.reservations()
         if one.name.startswith(OUR_RESERVATIONS)
         and one.name.endswith(UNTESTED)

@@ -104,7 +104,7 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
             store.folder(run.system), counted, {node: reason}, act=True, run=run.reservation
         )[0]
         words = "held" if outcome.state == "held" else f"{outcome.state}: {outcome.why}"
-    except node_gate.NoStore as error:
+    except node_gate.StoreError as error:
         words = f"alarm: not held: {error}"
     store.suspect(run.system, node, why, run.id)
     say(f"{node}: suspect, at fault as a partner ({words}): {why}")

@@ -58,7 +58,7 @@ def begin(
         )
     states = slurm_nodes.show_known(systems.load(system).nodes)
     if unknown_nodes := [name for name in nodes if name not in states]:
-        raise slurm_nodes.UnknownNodes(unknown_nodes)
+        raise slurm_nodes.UnknownNodesError(unknown_nodes)
     for name, why in journal.in_update(system, states).items():
         if name in nodes:
             raise RailgaugeError(f"{name}: {why}", next_step=journal.once_done(system, [name]))

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from railgauge import hostlist, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.cluster import store
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal, lease, partners, testing
 from railgauge.gate.journal import Lost, Run
 from railgauge.hooks import Say
@@ -43,14 +43,14 @@ def candidates(
 ) -> Held:
     """The nodes named, else all that Railgauge drained: idle, and in no update.
 
-    RailgaugeError where a named node is not held by Railgauge, or barred; UnknownNodes for one that
-    Slurm has not. One that is not named keeps no other from its test.
+    RailgaugeError where a named node is not held by Railgauge, or barred; UnknownNodesError for one
+    that Slurm has not. One that is not named keeps no other from its test.
     """
     described = systems.load(system).nodes
     known = slurm_nodes.show_known(described)
     unknown = [name for name in (described if nodes is None else nodes) if name not in known]
     if nodes is not None and unknown:
-        raise slurm_nodes.UnknownNodes(unknown)
+        raise slurm_nodes.UnknownNodesError(unknown)
     for name in nodes or ():
         _require_ours(known[name])
     updating = {} if despite_updates else journal.in_update(system, known)
@@ -158,7 +158,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
             _undo(run, str(error) or type(error).__name__, say)
         else:
             # A reservation in which a job still runs cannot be deleted; it lapses.
-            with contextlib.suppress(EnvironmentProblem):
+            with contextlib.suppress(PrerequisiteError):
                 reservations.unreserve(run.reservation)
         raise
     run.ended = store.now()
@@ -198,7 +198,7 @@ def _undo(run: Run, why: str, say: Say) -> None:
         run.undone, run.ended = why, store.now()
         run.save()
         say(f"undone: {hostlist.fold(run.nodes)} drained as before, nothing reserved")
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         say(f"not undone: {error}; railgauge gate run --act goes on with gate run {run.id}")
 
 
@@ -227,10 +227,10 @@ def recover(system: str, lost: Lost, say: Say) -> None:
     """Take back the nodes of a run whose journal is lost: drain them, to be tested as any other.
 
     Of a rolling update that may not have ended a person says which they are (roll.unknown).
-    EnvironmentProblem for one whose content may be as good as ever: nothing is decided without it.
+    PrerequisiteError for one whose content may be as good as ever: nothing is decided without it.
     """
     if not lost.damaged:
-        raise EnvironmentProblem(lost.words, next_step=lost.next_step)
+        raise PrerequisiteError(lost.words, next_step=lost.next_step)
     if lost in journal.lost_rolls(system):
         return
     reserved = {

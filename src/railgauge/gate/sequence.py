@@ -18,12 +18,12 @@ from railgauge.hooks import Say
 @dataclasses.dataclass(frozen=True)
 class Ended:
     """What a call of `gate run` has done, and which nodes it could not test, and why: `barred` held
-    ones, `ownerless` those in a reservation that nothing goes on with.
+    ones, `orphaned` those in a reservation that nothing goes on with.
     """
 
     runs: Sequence[Run]
     barred: Mapping[str, str]
-    ownerless: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    orphaned: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -31,7 +31,7 @@ class Ended:
             return EXIT_SUSPECT
         # A node that lost its reservation in one run may have returned by the next one.
         out = {node: node in one.kept_out for one in self.runs for node in one.nodes}
-        return int(bool(self.barred or self.ownerless) or any(out.values()))
+        return int(bool(self.barred or self.orphaned) or any(out.values()))
 
     def as_dict(self, system: str) -> dict[str, Any]:
         runs = [
@@ -56,7 +56,7 @@ class Ended:
             "system": system,
             "exit_code": self.exit_code,
             "runs": runs,
-            "not_tested": {**self.ownerless, **self.barred},
+            "not_tested": {**self.orphaned, **self.barred},
         }
 
 

@@ -17,19 +17,25 @@ _PHASES = {"take": "being drained for it", "test": "updated, being tested"}
 
 
 def unknown(nodes: Sequence[str]) -> list[str]:
-    """The nodes that Slurm does not know; SlurmProblem where it does not answer."""
+    """The nodes that Slurm does not know; SlurmError where it does not answer."""
     known = slurm_nodes.show()
     return [name for name in nodes if name not in known]
 
 
-def lines(system: str, nodes: Sequence[str]) -> list[str]:
-    """A line for each node that Slurm knows, then what has not ended; SlurmProblem if Slurm is
-    silent.
+def lines(system: str, nodes: Sequence[str], width: int) -> list[str]:
+    """A line for each node that Slurm knows, then what has not ended; SlurmError if Slurm is
+    silent. The facts of a node stand below it, a line each, if one line has no `width` for them.
     """
     known = _known(system, nodes)
-    width = max((len(line.node) for line in known), default=0)
-    rows = [f"{line.node:<{width}}  {line.state:<16}  {line.words}" for line in known]
-    return [*rows, *_unended(system, nodes, known)]
+    node_width = max((len(line.node) for line in known), default=0)
+    state_width = max((len(line.state) for line in known), default=0)
+    texts = []
+    for line in known:
+        row = f"{line.node:<{node_width}}  {line.state:<{state_width}}  {'  '.join(line.facts)}"
+        if len(row) > width:
+            row = "\n    ".join([f"{line.node:<{node_width}}  {line.state}", *line.facts])
+        texts.append(row)
+    return [*texts, *_unended(system, nodes, known)]
 
 
 def as_dict(system: str, nodes: Sequence[str]) -> dict[str, Any]:
@@ -62,8 +68,8 @@ class NodeStatus:
     reservations: tuple[str, ...]
 
     @property
-    def words(self) -> str:
-        parts = (
+    def facts(self) -> list[str]:
+        facts = (
             self.accepted,
             self.drained or (self.gate_run and f"in gate run {self.gate_run}"),
             self.in_update and f"in update: {self.in_update}",
@@ -71,7 +77,7 @@ class NodeStatus:
             self.not_held and f"changed, and {self.not_held}",
             *(f"in reservation {other}" for other in self.reservations),
         )
-        return "  ".join(filter(None, parts))
+        return [fact for fact in facts if fact]
 
 
 def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:

@@ -11,7 +11,7 @@ from railgauge.acceptance import accept, request
 from railgauge.campaign.folder import Campaign, RunningError, load
 from railgauge.campaign.inventories import in_campaign
 from railgauge.cluster import inventories, store
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import partners
 from railgauge.gate.journal import Run
 from railgauge.hooks import Say
@@ -157,7 +157,7 @@ def _resume_campaign(run: Run, broken: Campaign, command: list[str], say: Say) -
         if not _nodes_of(broken) <= {*run.open_nodes, *run.partners}:
             raise RailgaugeError(f"campaign {broken.id} had partners that are not free now")
         return accept.resume(broken, command, say, owner=_owner(run))
-    except (EnvironmentProblem, RunningError):
+    except (PrerequisiteError, RunningError):
         raise
     except RailgaugeError as error:
         say(f"{error.message}; measuring anew")

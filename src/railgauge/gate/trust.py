@@ -2,7 +2,7 @@
 
 An alarm is a node that a check accuses in a campaign. It was right where a retest in the same job
 confirmed it, or where the previous or the next campaign with this check on the node accuses it,
-too; else it was false. So a fault that was mended before it was measured again counts as a false
+too; else it was false. So a fault that was repaired before it was measured again counts as a false
 alarm: these figures rather accuse the check. Until there is a next campaign the alarm is open.
 
 A check may fail at first, and be cleared when its node is measured again with another partner:
@@ -20,7 +20,7 @@ import scipy
 
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
-from railgauge.cluster.store import GateRules, Teeth
+from railgauge.cluster.store import Enforcement, GateRules
 from railgauge.gate import coverage, enforcement
 from railgauge.model import record
 from railgauge.model.record import BrokenRecordError, Standing
@@ -60,11 +60,11 @@ class Trust:
     """
 
     check: str
-    teeth: Teeth
+    enforcement: Enforcement
     count: Count
     lower: float
     upper: float
-    proposed: Teeth
+    proposed: Enforcement
     lacking: int
 
 
@@ -147,8 +147,8 @@ def lacking(count: Count) -> int:
     return step
 
 
-def propose(now: Teeth, count: Count) -> Teeth:
-    """The proposed teeth: `hold` below MOST_FALSE, a step down above, else as they are."""
+def propose(now: Enforcement, count: Count) -> Enforcement:
+    """The proposed enforcement: `hold` below MOST_FALSE, a step down above, else as they are."""
     lower, upper = bounds(count)
     if upper < MOST_FALSE:
         return "hold"

@@ -25,7 +25,7 @@ from typing import Literal
 
 from railgauge import children, hostlist, processes
 from railgauge.cluster import store
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.gate.installer import BEGIN, MARK, not_begun
 from railgauge.gate.journal import Roll, Update
 from railgauge.hooks import Say
@@ -70,7 +70,7 @@ def start(roll: Roll) -> None:
     try:
         log = roll.log_file.open("wb")
     except OSError as error:
-        raise EnvironmentProblem(f"{roll.log_file}: {error.strerror}; nothing was begun") from None
+        raise PrerequisiteError(f"{roll.log_file}: {error.strerror}; nothing was begun") from None
     program = [sys.executable, "-m", PROGRAM, str(roll.end_file), line]
     with log:
         process = subprocess.Popen(
@@ -86,7 +86,7 @@ def start(roll: Roll) -> None:
     with process.stdin:
         ours = Process.of(process.pid)
         if ours is None:
-            raise EnvironmentProblem(f"`{' '.join(program)}` ended at once: {roll.log_file}")
+            raise PrerequisiteError(f"`{' '.join(program)}` ended at once: {roll.log_file}")
         not_begun(roll.end_file, ours.pid).unlink(missing_ok=True)  # of one with the same number
         roll.phase = "update"
         roll.update = Update(

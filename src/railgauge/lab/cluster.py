@@ -15,7 +15,7 @@ from typing import Any
 
 from railgauge import hostlist, lab, paths, processes
 from railgauge.common.atomic import write_text
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.hooks import Say
 from railgauge.lab import driver, host, network, releases, render, rootfs, subnet, switches, vm
 from railgauge.lab.links import Links
@@ -97,7 +97,7 @@ class Lab(Runtime):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise EnvironmentProblem(
+                raise PrerequisiteError(
                     f"another `railgauge lab` command is at work in {self.folders.lab}",
                     next_step="wait for it, then again",
                 ) from None
@@ -112,7 +112,7 @@ class Lab(Runtime):
         """Start what is not running, and return when Slurm has every node that was asked for.
 
         All nodes of the lab, or with `nodes` those and the ones that it has already. Raises
-        EnvironmentProblem, naming what is missing or which node did not come.
+        PrerequisiteError, naming what is missing or which node did not come.
         """
         host.require()
         folders = [paths.HOME, paths.results_root(), paths.stack_folder()]
@@ -180,7 +180,7 @@ class Lab(Runtime):
         if not self.release.vm_nodes:
             machines = hostlist.fold(node.name for node in wanted if node.kind == "vm")
             others = [node.name for node in self.spec.all_nodes() if node.kind != "vm"]
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"{machines}: the lab has no VM nodes on {self.release.name}, only on "
                 + ", ".join(name for name, each in releases.RELEASES.items() if each.vm_nodes),
                 next_step=f"railgauge lab up --release {self.release.name} "
@@ -275,7 +275,7 @@ class Lab(Runtime):
             check=False,
         )
         if outcome.returncode != 0:
-            raise EnvironmentProblem(f"{service} did not start: {outcome.stderr.strip()}")
+            raise PrerequisiteError(f"{service} did not start: {outcome.stderr.strip()}")
 
     def stop_service(self, service: str, number: signal.Signals = signal.SIGKILL) -> None:
         """End a daemon of the head, and return when it has ended."""
@@ -283,7 +283,7 @@ class Lab(Runtime):
         deadline = time.monotonic() + 30
         while self.service_runs(service):
             if time.monotonic() > deadline:
-                raise EnvironmentProblem(f"{service} does not end")
+                raise PrerequisiteError(f"{service} does not end")
             time.sleep(0.05)
 
     def wait_for_controller(self, timeout_s: float = 60) -> None:
@@ -291,7 +291,7 @@ class Lab(Runtime):
         deadline = time.monotonic() + timeout_s
         while " is UP" not in self.on_head("scontrol", "ping", check=False).stdout:
             if not self.service_runs("slurmctld") or time.monotonic() > deadline:
-                raise EnvironmentProblem(
+                raise PrerequisiteError(
                     "slurmctld was started, and does not answer",
                     next_step="railgauge lab logs slurmctld; railgauge lab up starts it again",
                 )
@@ -328,7 +328,7 @@ class Lab(Runtime):
                 return
             if time.monotonic() > deadline:
                 shown = ", ".join(f"{n}: {states.get(n, 'unknown')}" for n in waiting)
-                raise EnvironmentProblem(
+                raise PrerequisiteError(
                     f"after {timeout_s:.0f} s not every node is idle: {shown}",
                     next_step="railgauge lab logs slurmctld",
                 )
@@ -338,11 +338,11 @@ class Lab(Runtime):
         """`node_states` of a lab that starts; a head that ended meanwhile is told with its log."""
         try:
             return self.node_states()
-        except EnvironmentProblem:
+        except PrerequisiteError:
             if self.machine(self.spec.head.name) is not None:
                 raise
             log = f"boot-{self.spec.head.name}"
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"the head ended while it started:\n{self.last_lines(log, 4)}",
                 next_step=f"railgauge lab logs {log}",
             ) from None
@@ -365,7 +365,7 @@ class Lab(Runtime):
         for process in ours:
             process.wait_until_ended()
         if recorded and not recorded.wait_until_ended():
-            raise EnvironmentProblem(f"process {recorded.pid} of the lab does not end")
+            raise PrerequisiteError(f"process {recorded.pid} of the lab does not end")
         if self.folders.run.exists():
             shutil.rmtree(self.folders.run)
 

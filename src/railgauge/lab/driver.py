@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 
 _DEVICES = Path("/dev")
 
@@ -43,23 +43,23 @@ class Driver:
 
 
 def of_host(count: int) -> Driver:
-    """The driver of this machine; EnvironmentProblem, naming what lacks, where it has none, or not
+    """The driver of this machine; PrerequisiteError, naming what lacks, where it has none, or not
     so many GPUs as a node shall have.
     """
     devices = tuple(d for d in sorted(_DEVICES.glob("nvidia*")) if d.is_char_device())
     names = {device.name for device in devices}
     if lacking := [f"{_DEVICES}/nvidia{n}" for n in range(count) if f"nvidia{n}" not in names]:
         message = f"nodes of this lab use the GPUs of this machine: no {', '.join(lacking)}"
-        raise EnvironmentProblem(message, next_step=_NEXT)
+        raise PrerequisiteError(message, next_step=_NEXT)
     libraries: dict[str, Path] = {}
     for path in _libraries():
         if _LIBRARY.fullmatch(path.name):
             libraries.setdefault(path.name, path)
     if missing := [name for name in _REQUIRED if name not in libraries]:
-        raise EnvironmentProblem(f"NVIDIA's driver lacks {', '.join(missing)}", next_step=_NEXT)
+        raise PrerequisiteError(f"NVIDIA's driver lacks {', '.join(missing)}", next_step=_NEXT)
     program = shutil.which(_PROGRAM) or shutil.which(_PROGRAM, path=str(_MOUNTED / "bin"))
     if program is None:
-        raise EnvironmentProblem(f"NVIDIA's driver lacks {_PROGRAM}", next_step=_NEXT)
+        raise PrerequisiteError(f"NVIDIA's driver lacks {_PROGRAM}", next_step=_NEXT)
     return Driver(devices, tuple(libraries[name] for name in sorted(libraries)), Path(program))
 
 
@@ -69,7 +69,7 @@ def _libraries() -> list[Path]:
     try:
         cache = subprocess.run([ldconfig, "-p"], stdout=subprocess.PIPE, text=True, check=False)
     except OSError as error:
-        raise EnvironmentProblem(f"{ldconfig} -p: {error}", next_step=_NEXT) from None
+        raise PrerequisiteError(f"{ldconfig} -p: {error}", next_step=_NEXT) from None
     kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(platform.machine(), "")
     known = re.findall(rf"\([^)]*{kind}[^)]*\) => (/.*)$", cache.stdout, re.MULTILINE)
     return [*map(Path, known), *sorted(_MOUNTED.glob("lib64/*.so.*"))]

@@ -73,7 +73,7 @@ Unit = Literal["GBITS", "BYTES", "MS", "PERCENT", "SECONDS", "LANES", "PER_SECON
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """How a kind of fault is made and mended. One without `clear` is over at once. One without
+    """How a kind of fault is made and cleared. One without `clear` is over at once. One without
     `unit` has no value, one with `default_value` may be told none.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from railgauge import paths
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.lab import flapping, subnet_faults, switches
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Fault, Kind
@@ -190,7 +190,7 @@ def _signal(lab: Lab, fault: Fault, number: signal.Signals) -> bool:
 
 def _stop_process(lab: Lab, fault: Fault) -> None:
     if not _signal(lab, fault, signal.SIGSTOP):
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{fault.node} runs no process with {fault.process!r} in its command line",
             next_step=f"railgauge lab exec {fault.node} ps -ef",
         )

@@ -1,4 +1,4 @@
-"""Real faults in the lab, so that the gate is tested against truth: put in place, told, mended."""
+"""Real faults in the lab, so that the gate is tested against truth: put in place, told, cleared."""
 
 from __future__ import annotations
 
@@ -177,15 +177,15 @@ def clear(lab: Lab, node: str | None = None) -> list[Fault]:
     lab.require_up()
     with lab.locked():
         present = active(lab)
-        mended = [fault for fault in present if node in (None, fault.node)]
-        # Power last: what a node is told before that is forgotten, and needs no mending.
-        newest_first = mended[::-1]
+        cleared = [fault for fault in present if node in (None, fault.node)]
+        # Power last: what a node is told before that is forgotten, and needs no clearing.
+        newest_first = cleared[::-1]
         newest_first.sort(key=lambda fault: fault.kind == "off")
         for fault in newest_first:
             kind = KINDS[fault.kind]
             assert kind.clear is not None
             if kind.outlasts_power or is_on(lab, fault):
                 kind.clear(lab, fault)
-        _save(lab, [fault for fault in present if fault not in mended])
+        _save(lab, [fault for fault in present if fault not in cleared])
         lab.wait_until_idle(nodes_off={node for f in active(lab) for node in silenced(lab, f)})
-    return mended
+    return cleared

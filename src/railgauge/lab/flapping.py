@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from railgauge import paths
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab.cluster import Lab
 from railgauge.lab.folders import Folders
 from railgauge.lab.spec import LabSpec
@@ -35,7 +35,7 @@ def _name(machine: str, interface: str) -> str:
 
 
 def start(lab: Lab, machine: str, interface: str, period_s: float) -> None:
-    """Let a link flap; EnvironmentProblem where its machine is off."""
+    """Let a link flap; PrerequisiteError where its machine is off."""
     lab.require_machine(machine)
     name = _name(machine, interface)
     lab.start_process(
@@ -84,7 +84,7 @@ def flap(lab: Lab, machine: str, interface: str, period_s: float) -> None:
 def _set(lab: Lab, machine: str, interface: str, up: bool) -> None:
     links, member = lab.links(machine)
     # A machine that is off has no link.
-    with contextlib.suppress(EnvironmentProblem):
+    with contextlib.suppress(PrerequisiteError):
         links.set_link(lab, member, interface, up=up)
 
 

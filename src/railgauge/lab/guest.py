@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 
 #: How long QEMU may take to answer: an emulated machine keeps it busy.
 _MONITOR_LIMIT_S = 60
@@ -35,11 +35,11 @@ class _Line:
         try:
             line = self._lines.readline()
         except TimeoutError:
-            raise EnvironmentProblem(f"{self._name} does not answer") from None
+            raise PrerequisiteError(f"{self._name} does not answer") from None
         except OSError as error:
-            raise EnvironmentProblem(f"{self._name}: {error.strerror}") from None
+            raise PrerequisiteError(f"{self._name}: {error.strerror}") from None
         if not line:
-            raise EnvironmentProblem(f"{self._name} closed the connection")
+            raise PrerequisiteError(f"{self._name} closed the connection")
         # The agent marks the end of what was left from before with this byte.
         try:
             document: dict[str, Any] = json.loads(line.lstrip(b"\xff"))
@@ -52,15 +52,15 @@ class _Line:
         try:
             self._stream.sendall(json.dumps(document).encode() + b"\n")
         except OSError as error:
-            raise EnvironmentProblem(f"{self._name}: {error.strerror}") from None
+            raise PrerequisiteError(f"{self._name}: {error.strerror}") from None
 
     def ask(self, command: str, **arguments: Any) -> Any:
-        """The `return` of a command; EnvironmentProblem where it fails."""
+        """The `return` of a command; PrerequisiteError where it fails."""
         self.send({"execute": command, "arguments": arguments})
         while True:
             answer = self.receive()
             if "error" in answer:
-                raise EnvironmentProblem(f"{self._name}: {command}: {answer['error']['desc']}")
+                raise PrerequisiteError(f"{self._name}: {command}: {answer['error']['desc']}")
             if "return" in answer:
                 return answer["return"]
             # Anything else is an event that nobody waits for.
@@ -76,7 +76,7 @@ def _connection(path: Path, timeout_s: float) -> Iterator[_Line]:
             try:
                 stream.connect(f"/proc/self/fd/{folder}/{path.name}")
             except OSError as error:
-                raise EnvironmentProblem(f"{path.name}: {error.strerror}") from None
+                raise PrerequisiteError(f"{path.name}: {error.strerror}") from None
             yield _Line(stream, path.name)
     finally:
         os.close(folder)
@@ -93,7 +93,7 @@ def monitor(path: Path, command: str, **arguments: Any) -> Any:
 def run(path: Path, argv: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
     """Run a command in the guest, through the agent whose socket is at `path`.
 
-    EnvironmentProblem where the guest does not answer, or the command does not end in time.
+    PrerequisiteError where the guest does not answer, or the command does not end in time.
     """
     deadline = time.monotonic() + timeout_s
     with _connection(path, timeout_s) as line:
@@ -108,7 +108,7 @@ def run(path: Path, argv: list[str], timeout_s: float) -> subprocess.CompletedPr
             if status["exited"]:
                 break
             if time.monotonic() > deadline:
-                raise EnvironmentProblem(f"`{' '.join(argv)}` did not end within {timeout_s:g} s")
+                raise PrerequisiteError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s")
             time.sleep(0.05)
     output, errors = (
         base64.b64decode(status.get(name, "")).decode("utf-8", "replace")

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 
 _INIT = Path(__file__).parent / "boot" / "initrd-init"
 
@@ -24,10 +24,10 @@ _FOLDERS = ("bin", "proc", "sys", "dev", "ro", "rw", "newroot", "modules")
 
 
 def kernel(image: Path) -> Path:
-    """The image's kernel; EnvironmentProblem where there is none, or more than one."""
+    """The image's kernel; PrerequisiteError where there is none, or more than one."""
     kernels = sorted((image / "boot").glob("vmlinuz-*"))
     if len(kernels) != 1:
-        raise EnvironmentProblem(f"{image}/boot holds {len(kernels)} kernels, expected 1")
+        raise PrerequisiteError(f"{image}/boot holds {len(kernels)} kernels, expected 1")
     return kernels[0]
 
 

@@ -18,7 +18,7 @@ M_contra = TypeVar("M_contra", bound=Node | Switch, contravariant=True)
 class Links(Protocol[M_contra]):
     """What can be done to the interfaces of a kind of machine.
 
-    All raise EnvironmentProblem where it does not work.
+    All raise PrerequisiteError where it does not work.
     """
 
     def interfaces(self, lab: Runtime, rdma: bool = False) -> list[str]:
@@ -57,7 +57,7 @@ class VethLinks(abc.ABC, Generic[M]):
 
     @abc.abstractmethod
     def own(self, lab: Runtime, machine: M, interface: str) -> End:
-        """The interface; EnvironmentProblem while the machine is off."""
+        """The interface; PrerequisiteError while the machine is off."""
 
     @abc.abstractmethod
     def peer(self, lab: Runtime, machine: M, interface: str) -> End:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab.spec import LabSpec, Network, Node
 from railgauge.processes import Process
 
@@ -35,7 +35,7 @@ _CARRIER_S = 5.0
 def _run(command: list[str], batch: str | None = None) -> str:
     outcome = subprocess.run(command, input=batch, capture_output=True, text=True, check=False)
     if outcome.returncode != 0:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"`{' '.join(command)}` failed: {outcome.stderr.strip() or outcome.returncode}"
             + (f"\n  while running:\n{batch}" if batch else "")
         )
@@ -256,7 +256,7 @@ def mark(process: Process, rules: str) -> None:
 
 def _require_nft() -> None:
     if shutil.which("nft") is None:
-        raise EnvironmentProblem("not installed: nft", next_step="apt-get install nftables")
+        raise PrerequisiteError("not installed: nft", next_step="apt-get install nftables")
 
 
 def shaper(gbits: float, mtu: int) -> str:

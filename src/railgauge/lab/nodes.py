@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from typing import Protocol
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab import network
 from railgauge.lab.links import Links, VethLinks
 from railgauge.lab.network import End
@@ -22,7 +22,7 @@ _DISKS = "/run/disk /tmp"
 
 
 class NodeKind(Links[Node], Protocol):
-    """What every kind of node can do. All raise EnvironmentProblem where it does not work."""
+    """What every kind of node can do. All raise PrerequisiteError where it does not work."""
 
     def start(self, lab: Runtime, node: Node) -> None:
         """Power the node on and give it its link; it registers with Slurm by itself."""
@@ -113,7 +113,7 @@ class NamespaceNodes(VethLinks[Node]):
     def _must(self, lab: Runtime, node: Node, script: str) -> None:
         outcome = self.run(lab, node, ["sh", "-e", "-c", script])
         if outcome.returncode != 0:
-            raise EnvironmentProblem(f"{node.name}: {outcome.stderr.strip()}")
+            raise PrerequisiteError(f"{node.name}: {outcome.stderr.strip()}")
 
     def own(self, lab: Runtime, machine: Node, interface: str) -> End:
         return End(lab.require_machine(machine.name), interface)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +82,9 @@ DEFAULT = RELEASES["trixie"]
 
 
 def named(name: str) -> Release:
-    """The release of this codename; EnvironmentProblem where the lab knows none."""
+    """The release of this codename; PrerequisiteError where the lab knows none."""
     if name not in RELEASES:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"the lab cannot be built from Debian {name!r}; it can from {', '.join(RELEASES)}",
             next_step=f"railgauge lab up --release {DEFAULT.name}",
         )

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.hooks import Say
 from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
 
@@ -50,7 +50,7 @@ def _archive() -> str:
     answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     mirrors = [uri for uri in answer.stdout.split() if uri.rstrip("/").endswith("/debian")]
     if not mirrors:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             "no Debian mirror is among this host's apt sources",
             next_step="name one: RAILGAUGE_LAB_MIRROR=URL railgauge lab up --release bullseye",
         )
@@ -61,7 +61,7 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
     machine = platform.machine()
     if machine not in _KERNELS:
         known = ", ".join(_KERNELS)
-        raise EnvironmentProblem(f"the lab has no kernel package for {machine}; it runs on {known}")
+        raise PrerequisiteError(f"the lab has no kernel package for {machine}; it runs on {known}")
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
     if not release.updated:
         mirror = f"deb {mirror or _archive()} {release.name} main"
@@ -127,12 +127,12 @@ def ensure(lab: Path, say: Say, release: Release = DEFAULT) -> Path:
     if target.is_dir():
         return target
     if os.environ.get("RAILGAUGE_LAB_ROOTFS"):
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"RAILGAUGE_LAB_ROOTFS={target}: no such folder",
             next_step="unset it, and `railgauge lab up` builds an image",
         )
     if shutil.which("mmdebstrap") is None:
-        raise EnvironmentProblem("mmdebstrap is not installed", next_step="make setup")
+        raise PrerequisiteError("mmdebstrap is not installed", next_step="make setup")
     target.parent.mkdir(parents=True, exist_ok=True)
     current = {recipe(each) for each in RELEASES.values()}
     for leftover in target.parent.iterdir():
@@ -142,7 +142,7 @@ def ensure(lab: Path, say: Say, release: Release = DEFAULT) -> Path:
         remove(leftover)
     free = shutil.disk_usage(target.parent).free
     if free < _NEEDED_DISK:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{target.parent}: {free / 2**30:.1f} GiB free, the lab's image needs "
             f"{_NEEDED_DISK / 2**30:.0f} GiB while it is built",
             next_step="free some room, or set RAILGAUGE_LAB_DIR to a folder that has it",
@@ -180,7 +180,7 @@ def _step(command: list[str], partial: Path, log: IO[bytes], likely: str) -> Non
     tail = Path(log.name).read_text(errors="replace").splitlines()
     reasons = [line for line in tail if line.startswith("E:")] or tail
     remove(partial)
-    raise EnvironmentProblem(
+    raise PrerequisiteError(
         f"building the lab's image failed (exit code {outcome.returncode}):\n    "
         + "\n    ".join(reasons[-4:]),
         next_step=f"read {log.name}; {likely}; then again: railgauge lab up",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from railgauge import children, lab, paths
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab.folders import Folders
 from railgauge.lab.releases import DEFAULT, Release
 from railgauge.lab.spec import LabSpec, Node, Switch, User
@@ -63,7 +63,7 @@ class Runtime:
             if node.name == name:
                 return node
         known = ", ".join(node.name for node in self.spec.all_nodes())
-        raise EnvironmentProblem(f"the lab has no node {name!r}; it has {known}")
+        raise PrerequisiteError(f"the lab has no node {name!r}; it has {known}")
 
     def member(self, name: str) -> Node | Switch:
         """The node or the switch of that name."""
@@ -77,7 +77,7 @@ class Runtime:
     def require_up(self) -> Process:
         init = self.init
         if init is None:
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"the lab in {self.folders.lab} is not up", next_step="railgauge lab up"
             )
         return init
@@ -88,7 +88,7 @@ class Runtime:
             self.member(name)
         machine = self.machine(name)
         if machine is None:
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"{name} is off", next_step="railgauge lab fault clear, or railgauge lab up"
             )
         return machine
@@ -107,7 +107,7 @@ class Runtime:
         """`command` as it runs on machine `name`, for root or another user of the lab."""
         machine = self.require_machine(name)
         if name != self.spec.head.name and self.member(name).kind == "vm":
-            raise EnvironmentProblem(f"{name} is a virtual machine, not a set of namespaces")
+            raise PrerequisiteError(f"{name} is a virtual machine, not a set of namespaces")
         home, become = "/root", ["env"]
         if user != "root":
             home = self.user(user).folder
@@ -128,14 +128,14 @@ class Runtime:
             if user.name == name:
                 return user
         known = ", ".join(["root", *(user.name for user in self.spec.users)])
-        raise EnvironmentProblem(f"the lab has no user {name!r}; it has {known}")
+        raise PrerequisiteError(f"the lab has no user {name!r}; it has {known}")
 
     def on_head(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         outcome = subprocess.run(
             self.enter(self.spec.head.name, *command), capture_output=True, text=True, check=False
         )
         if check and outcome.returncode != 0:
-            raise EnvironmentProblem(f"`{' '.join(command)}`: {outcome.stderr.strip()}")
+            raise PrerequisiteError(f"`{' '.join(command)}`: {outcome.stderr.strip()}")
         return outcome
 
     def start_machine(self, role: str, name: str, gpus: int | Literal["host"]) -> Process:
@@ -189,7 +189,7 @@ class Runtime:
         deadline = time.monotonic() + timeout_s
         while not ready():
             if time.monotonic() > deadline:
-                raise EnvironmentProblem(f"{log} did not start:\n{self.last_lines(log)}")
+                raise PrerequisiteError(f"{log} did not start:\n{self.last_lines(log)}")
             time.sleep(0.02)
 
     def last_lines(self, log: str, count: int = 12) -> str:

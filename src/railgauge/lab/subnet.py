@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from railgauge.common.atomic import write_text
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.lab.spec import LabSpec
 from railgauge.lab.subnet_topology import Cable, Device, Port, Subnet, leaf_spine
 
@@ -61,7 +61,7 @@ def prepare(lab: Lab) -> None:
     if lab.spec.infiniband is None:
         return
     if not lab.release.infiniband:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"the lab has no InfiniBand subnet on {lab.release.name}",
             next_step="railgauge lab up --system lab-ib, without --release",
         )
@@ -95,9 +95,9 @@ def _network(subnet: Subnet) -> tuple[str, str]:
 
 
 def console(lab: Lab, *commands: str) -> None:
-    """Have ibsim change the subnet; EnvironmentProblem where it refuses or does not answer."""
+    """Have ibsim change the subnet; PrerequisiteError where it refuses or does not answer."""
     if not lab.service_runs("ibsim"):
-        raise EnvironmentProblem("ibsim does not run", next_step="railgauge lab up starts it again")
+        raise PrerequisiteError("ibsim does not run", next_step="railgauge lab up starts it again")
     log = lab.folders.log / "ibsim.log"
     for command in commands:
         start = log.stat().st_size
@@ -108,13 +108,13 @@ def console(lab: Lab, *commands: str) -> None:
         deadline = time.monotonic() + _ANSWER_S
         while "simulator verbose level" not in (answer := log.read_text()[start:]):
             if time.monotonic() > deadline:
-                raise EnvironmentProblem(
+                raise PrerequisiteError(
                     f"ibsim does not answer `{command}`",
                     next_step="railgauge lab logs ibsim; railgauge lab up starts it again",
                 )
             time.sleep(0.05)
         if refused := _REFUSED.search(answer):
-            raise EnvironmentProblem(f"ibsim refused `{command}`: {refused[1]}")
+            raise PrerequisiteError(f"ibsim refused `{command}`: {refused[1]}")
 
 
 def link(lab: Lab, place: str, far: str) -> tuple[Port, Port]:

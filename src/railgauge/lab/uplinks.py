@@ -11,7 +11,7 @@ from railgauge.model.uplinks import Uplink
 
 def count(lab: Lab) -> list[Uplink]:
     """Every uplink of every leaf in their order, since the leaf was started; none in a lab without
-    leaves. EnvironmentProblem where a leaf is off.
+    leaves. PrerequisiteError where a leaf is off.
 
     They are Ethernet's bytes without FCS, preamble and gap, as /proc/net/dev counts them. Errors
     are the packets that a lossy uplink lost on their way to the leaf.

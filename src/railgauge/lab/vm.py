@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.hooks import Say
 from railgauge.lab import guest, initrd, network, rootfs
 from railgauge.lab.runtime import Runtime
@@ -37,9 +37,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def require() -> None:
-    """EnvironmentProblem where this machine cannot have VM nodes."""
+    """PrerequisiteError where this machine cannot have VM nodes."""
     if platform.machine() not in _QEMU:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"the lab's VM nodes need {' or '.join(_QEMU)}, this is {platform.machine()}",
             next_step="railgauge lab up --nodes n[1-4]: namespace nodes only",
         )
@@ -209,7 +209,7 @@ def _numa(spec: LabSpec, node: Node) -> list[str]:
 
 
 class VmNodes:
-    """A node that is a virtual machine. Raises EnvironmentProblem where that does not work."""
+    """A node that is a virtual machine. Raises PrerequisiteError where that does not work."""
 
     def start(self, lab: Runtime, node: Node) -> None:
         init = lab.require_up()
@@ -302,7 +302,7 @@ class VmNodes:
             try:
                 self.run(lab, node, ["true"], timeout_s=2)
                 return
-            except EnvironmentProblem:
+            except PrerequisiteError:
                 ended = lab.machine(node.name) is None
                 if ended or time.monotonic() > deadline:
                     how = "ended while it booted" if ended else f"did not boot in {timeout_s:g} s"
@@ -310,7 +310,7 @@ class VmNodes:
                     lines = lab.last_lines(log, 200)
                     # A trace of a screen and more stands behind it.
                     panic = "".join(f" ({line})" for line in _PANIC.findall(lines)[:1])
-                    raise EnvironmentProblem(
+                    raise PrerequisiteError(
                         f"{node.name} {how}{panic}; the last lines of its console:\n"
                         + "\n".join(lines.splitlines()[-12:]),
                         next_step=f"railgauge lab logs {log}",
@@ -379,7 +379,7 @@ class VmNodes:
     def _must(self, lab: Runtime, node: Node, command: list[str]) -> None:
         outcome = self.run(lab, node, command)
         if outcome.returncode != 0:
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"`{' '.join(command)}` on {node.name}: {outcome.stderr.strip()}"
             )
 

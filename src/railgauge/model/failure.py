@@ -59,7 +59,7 @@ OF_THE_NUMBER = (DIRECTION, NO_REFERENCE)
 RAILS_APART = "rails-apart"
 
 #: Kinds after which nothing else that is wrong with a case counts: it may follow from them.
-ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
+OVERRIDING_KINDS = (DISTURBED, TAKEN, ENVIRONMENT)
 
 #: What is wrong with an InfiniBand subnet (railgauge.fabric). It speaks against the nodes that the
 #: failure names, and against no other node that was measured with it.
@@ -75,7 +75,7 @@ OF_THE_SUBNET = (
 OF_EVERY_HOST = ("guid-duplicated", "subnet-not-active")
 
 #: Kinds that say only that somebody else was in the way: the place is still to be measured.
-BY_OTHERS = (DISTURBED, TAKEN)
+EXTERNAL_CAUSES = (DISTURBED, TAKEN)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not
 #: alone; or there is nothing yet to compare it with.
@@ -86,5 +86,5 @@ NOT_MEASURED = (
     HOST_STATE,
     RAILS_APART,
     NO_REFERENCE,
-    *ALONE,
+    *OVERRIDING_KINDS,
 )

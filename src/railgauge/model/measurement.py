@@ -159,7 +159,7 @@ class Measurement:
         )
         return ", ".join(filter(None, parts))
 
-    def under(self, state: str) -> Measurement:
+    def with_state(self, state: str) -> Measurement:
         """The same, with a state as part of what was measured: `tcp busy`, `write rdma_cm`."""
         return dataclasses.replace(self, operation=f"{self.operation} {state}")
 

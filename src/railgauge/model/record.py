@@ -239,8 +239,8 @@ class Result(Document):
     """One run of a tool at one place: its exit lines, what the nodes said of themselves, the
     numbers, and what is wrong. Each number has its own condition.
 
-    `like` is the planned place of which this one is another pair, measured to tell its nodes apart,
-    or `quiet`: while all else was so, to tell load from a fault.
+    `repeats` is the planned place that this one measures again with another pair, to tell its nodes
+    apart; `quiet`: while all else was quiet, to tell load from a fault.
     `round` counts the rounds of its job from 0; None where it has none. `facts` are by node.
     `notes` speak against nothing. `left_out` is why an optional tool was not
     run.
@@ -255,7 +255,8 @@ class Result(Document):
     notes: tuple[str, ...]
     left_out: Failure | None
     failures: tuple[Failure, ...]
-    like: str = ""
+    #: `like` in records of earlier releases
+    repeats: str = pydantic.Field("", validation_alias=pydantic.AliasChoices("repeats", "like"))
     quiet: bool = False
     round: int | None = None
 

@@ -22,7 +22,7 @@ from railgauge.common.spread import jain
 Bytes = Annotated[int, pydantic.Field(ge=0, strict=True)]
 
 
-class CountersUnread(Exception):
+class CountersError(Exception):
     """The uplinks' counters cannot be read; the text says what was found and what was expected."""
 
 
@@ -65,32 +65,32 @@ def document(uplinks: Sequence[Uplink]) -> str:
 
 
 def parse(text: str) -> list[Uplink]:
-    """The uplinks of such a document; CountersUnread where it is none."""
+    """The uplinks of such a document; CountersError where it is none."""
     try:
         uplinks = _DOCUMENT.validate_python(json.loads(text)).uplinks
     except (ValueError, RecursionError) as error:
         first = error.errors()[0] if isinstance(error, pydantic.ValidationError) else None
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
-        raise CountersUnread(
+        raise CountersError(
             f'{what}, expected {{"uplinks": [{{"leaf": ..., "spine": ..., "sent_bytes": ..., '
             '"received_bytes": ...}, ...]}'
         ) from None
     names = [str(one) for one in uplinks]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise CountersUnread(f"{', '.join(twice)} twice, expected each uplink once")
+        raise CountersError(f"{', '.join(twice)} twice, expected each uplink once")
     return uplinks
 
 
 def carried(before: Sequence[Uplink], after: Sequence[Uplink]) -> list[Uplink]:
-    """Bytes over each uplink between two counts; CountersUnread where a counter was reset, or an
+    """Bytes over each uplink between two counts; CountersError where a counter was reset, or an
     uplink is in one count only.
     """
     first = {str(one): one for one in before}
     once = first.keys() ^ {str(one) for one in after}
     if once:
         names = ", ".join(sorted(once))
-        raise CountersUnread(f"{names} was counted once, expected before and after")
+        raise CountersError(f"{names} was counted once, expected before and after")
     differences = []
     for one in after:
         was = first[str(one)]
@@ -98,7 +98,7 @@ def carried(before: Sequence[Uplink], after: Sequence[Uplink]) -> list[Uplink]:
         received = one.received_bytes - was.received_bytes
         errors = one.errors - was.errors
         if sent < 0 or received < 0 or errors < 0:
-            raise CountersUnread(f"{one} went backwards: its counters were reset")
+            raise CountersError(f"{one} went backwards: its counters were reset")
         differences.append(Uplink(one.leaf, one.spine, sent, received, errors))
     return differences
 

@@ -62,7 +62,7 @@ _HARDWARE = re.compile(r".*/(serial|uuid|node_guid)")
 Document = Mapping[str, Any]
 
 
-class NoStore(Exception):
+class StoreError(Exception):
     """The store, or a part of it, cannot be read: nothing is compared and nothing changed."""
 
 
@@ -130,7 +130,7 @@ def _within(limit_s: float, read: Callable[[], Any]) -> Any:
             ready, _, _ = select.select([reader], [], [], max(deadline - time.monotonic(), 0))
             if not ready:
                 os.kill(child, signal.SIGKILL)
-                raise NoStore(f"no answer within {limit_s:g} s")
+                raise StoreError(f"no answer within {limit_s:g} s")
             piece = os.read(reader, 1 << 16)
             if not piece:
                 break
@@ -140,7 +140,7 @@ def _within(limit_s: float, read: Callable[[], Any]) -> Any:
         # One that hangs in the file server's hands is left to it.
         ended, status = os.waitpid(child, os.WNOHANG if time.monotonic() >= deadline else 0)
     if not ended or status != 0:
-        raise NoStore(received.decode("utf-8", "replace") or "the reader ended without a word")
+        raise StoreError(received.decode("utf-8", "replace") or "the reader ended without a word")
     return json.loads(received)
 
 
@@ -185,7 +185,7 @@ class Stored:
 
 
 def read_store(store: Path, nodes: list[str]) -> Stored:
-    """What the store knows of these nodes. NoStore where it does not answer, or has no rules."""
+    """What the store knows of these nodes. StoreError where it does not answer, or has no rules."""
 
     def read() -> Any:
         left = [node for node in nodes if has_note(store, node)]
@@ -194,16 +194,16 @@ def read_store(store: Path, nodes: list[str]) -> Stored:
 
     try:
         rules, records, not_held = _within(STORE_LIMIT_S, read)
-    except NoStore as error:
-        raise NoStore(f"{store}: {error}; nothing was compared") from None
+    except StoreError as error:
+        raise StoreError(f"{store}: {error}; nothing was compared") from None
     if rules is None:
-        raise NoStore(
+        raise StoreError(
             f"{store}: no rules.json; nothing was compared\n  next: railgauge gate adopt --act"
         )
     try:
         known = Rules.from_dict(rules)
     except (KeyError, TypeError, ValueError) as error:
-        raise NoStore(
+        raise StoreError(
             f"{store}: rules.json: not the store's form: {error!r}; nothing was compared\n"
             "  next: railgauge gate adopt --act writes it anew"
         ) from None
@@ -256,7 +256,7 @@ def _exclusive_lock(store: Path) -> Iterator[tuple[float, bool]]:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise NoStore(f"{path}: {error.strerror}, so nobody can count what is held") from None
+        raise StoreError(f"{path}: {error.strerror}, so nobody can count what is held") from None
     try:
         deadline, waited = time.monotonic() + LOCK_LIMIT_S, False
         while True:
@@ -268,25 +268,25 @@ def _exclusive_lock(store: Path) -> Iterator[tuple[float, bool]]:
             except BlockingIOError:
                 waited = True
                 if time.monotonic() >= deadline:
-                    raise NoStore(f"{path}: taken for more than {LOCK_LIMIT_S:g} s") from None
+                    raise StoreError(f"{path}: taken for more than {LOCK_LIMIT_S:g} s") from None
                 time.sleep(0.05)
             except OSError as error:
-                raise NoStore(f"{path}: cannot be locked: {error.strerror}") from None
+                raise StoreError(f"{path}: cannot be locked: {error.strerror}") from None
         yield os.fstat(lock).st_mtime, waited
     finally:
         os.close(lock)
 
 
 def _held_lately(store: Path, now: float, window_s: float) -> list[dict[str, Any]]:
-    """What was held in the time before now, as `holds.json` has it; NoStore where that cannot be
+    """What was held in the time before now, as `holds.json` has it; StoreError where that cannot be
     read. What a clock that was wrong has dated later than the time after now does not count.
     """
     path = store / HOLDS
     try:
         held = _within(STORE_LIMIT_S, lambda: _load(path)) or []
         return [dict(one) for one in held if abs(now - float(one["at"])) <= window_s]
-    except (NoStore, KeyError, TypeError, ValueError) as error:
-        raise NoStore(
+    except (StoreError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(
             f"{path}: {error}, so it is not known how many were held; next: rm {path}"
         ) from None
 
@@ -294,8 +294,8 @@ def _held_lately(store: Path, now: float, window_s: float) -> list[dict[str, Any
 def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[HoldOutcome]:
     """Compare these inventories with what was accepted, and drain the nodes that differ.
 
-    Without `act` it only says what it would do. Raises NoStore, having changed nothing, where the
-    store does not answer; SlurmProblem where Slurm does not.
+    Without `act` it only says what it would do. Raises StoreError, having changed nothing, where
+    the store does not answer; SlurmError where Slurm does not.
     """
     stored = read_store(store, sorted(seen))
     outcomes = []
@@ -363,7 +363,7 @@ def drain_within_cap(
     """Drain these nodes, each with its reason, as far as the cap lets.
 
     `run` is the reservation of the gate run that asks for it; nodes in any other one are left
-    alone. Raises NoStore, SlurmProblem.
+    alone. Raises StoreError, SlurmError.
     """
     # Outside of the lock: after an outage a whole cluster's nodes come to it at once.
     states = slurm_nodes.show()
@@ -399,7 +399,7 @@ def _reason_not_to_drain(name: str, state: SlurmNode | None, run: str) -> HoldOu
 def _look_at(name: str) -> SlurmNode | None:
     try:
         return slurm_nodes.show([name])[name]
-    except slurm_nodes.UnknownNodes:
+    except slurm_nodes.UnknownNodesError:
         return None
 
 
@@ -418,7 +418,7 @@ def _keep_out(
     full = ""
     try:
         holds = _held_lately(store, now, rules.window_s)
-    except NoStore as error:
+    except StoreError as error:
         holds, full = [], str(error)
     for name, state in wanted.items():
         if not full and len(holds) >= rules.max_hold:
@@ -451,7 +451,9 @@ def _write_holds(store: Path, holds: Sequence[Mapping[str, Any]]) -> None:
     try:
         write_whole(str(store / HOLDS), holds)
     except OSError as error:
-        raise NoStore(f"{store / HOLDS}: {error.strerror}, so nobody can count this hold") from None
+        raise StoreError(
+            f"{store / HOLDS}: {error.strerror}, so nobody can count this hold"
+        ) from None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -469,7 +471,7 @@ def main(arguments: list[str] | None = None) -> int:
     node = options.node or node_name()
     try:
         outcomes = hold(options.store, {node: take(quick=True)}, options.act)
-    except (NoStore, client.SlurmProblem) as error:
+    except (StoreError, client.SlurmError) as error:
         print(f"railgauge gate: {error}", file=sys.stderr)
         return 3
     for outcome in outcomes:

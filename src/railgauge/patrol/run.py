@@ -37,7 +37,7 @@ from railgauge.patrol.choose import (
 from railgauge.patrol.journal import Patrol
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 from railgauge.verdict.decision.node_status import standings
@@ -76,7 +76,7 @@ class Plan:
 
 
 def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
-    """All nodes as Slurm and the records have them. SlurmProblem where Slurm does not answer."""
+    """All nodes as Slurm and the records have them. SlurmError where Slurm does not answer."""
     known = slurm_nodes.show()
     everybody = set(systems.load(system).nodes)
     states = {node: state for node, state in known.items() if node in everybody}
@@ -338,7 +338,7 @@ class _StopReason:
         """The reason; "" while it may go on, also where Slurm does not answer."""
         now = time.monotonic()
         preempted = ""
-        with contextlib.suppress(SlurmProblem):
+        with contextlib.suppress(SlurmError):
             preempted = _preempted(self.campaign.id) if self.campaign else ""
         if preempted:
             self._lost = self._lost or now
@@ -371,7 +371,7 @@ def _stop_reason(verdict: Verdict) -> tuple[str, bool]:
     campaign = verdict.campaign
     if campaign.state == "finished":
         # Its last job may have been preempted, after which the session ended by itself.
-        with contextlib.suppress(SlurmProblem):
+        with contextlib.suppress(SlurmError):
             return _preempted(campaign.id), True
         return "", True
     why = (campaign.session.interrupted_by if campaign.session else "") or campaign.state
@@ -394,11 +394,11 @@ def _judge(patrol: Patrol, rules: GateRules, verdict: Verdict, say: Say, record_
     """Judge the nodes by what was measured; return the exit code."""
     alarms = enforcement.alarms(patrol.system, verdict, rules)
     if record_only:
-        alarms = [dataclasses.replace(alarm, teeth="record") for alarm in alarms]
+        alarms = [dataclasses.replace(alarm, enforcement="record") for alarm in alarms]
     for alarm, words in enforcement.act(patrol.system, rules, alarms, f"patrol {patrol.id}"):
         patrol.found[alarm.node] = words
         say(f"{alarm.node}: {words}")
-        if alarm.teeth != "record":
+        if alarm.enforcement != "record":
             partners.alarm(alarm.node, words, say)
     node_standings = standings(verdict)
     good = [

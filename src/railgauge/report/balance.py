@@ -15,6 +15,7 @@ from rich.table import Table
 from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
+from railgauge.report import layout
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.decision.verdict import Verdict
 
@@ -141,7 +142,6 @@ def render(balances: Sequence[Balance], elsewhere: Sequence[Published], console:
         unit = "Gb/s" if one.busbw_gbytes_s is None else "GB/s busbw"
         rate = f"{one.rate:.4g}\u00a0{unit}"
         table.add_row(name, f"{one.jain_index:.3f}", rate, times, str(one.runs))
-    console.print(table)
+    layout.print_table(console, table)
     for other in elsewhere:
-        line = f"published: {other.value:g} {other.unit}  {other.what}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        layout.say(console, f"published: {other.value:g} {other.unit}  {other.what}", rest="  ")

@@ -8,8 +8,11 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from railgauge import hostlist
+from railgauge.report import layout
 from railgauge.report.numbers import new_table, number
 from railgauge.verdict.comparison.before_after import Class, Comparison
 from railgauge.verdict.comparison.inventory_drift import Drift
@@ -34,9 +37,37 @@ _SHOWN: dict[Word, str] = {
 
 
 def render(compared: Comparison, drift: Sequence[Drift], console: Console) -> None:
-    """As benchstat does: medians, the change with its interval and p, `~` where there is none;
-    `finds` is the smallest loss on one place that would have been found with 99 %.
+    """Print the answer, the table of the conditions, what moved or is missing, and the answer again
+    as the last line.
+
+    The table is as benchstat's: medians, the change with its interval and p, `~` where there is
+    none; `finds` is the smallest loss on one place that would have been found with 99 %. Where it
+    is too wide, the change has no interval.
     """
+    *details, verdict = lines(compared, drift)
+    _say(console, verdict)
+    console.print()
+    table = _table(compared, with_interval=True)
+    if not layout.fits(console, table):
+        table = _table(compared, with_interval=False)
+    layout.print_table(console, table, optional=("p", "finds", "shift of all"))
+    if details:
+        console.print()
+    for line in (*details, verdict):
+        _say(console, line)
+
+
+def _say(console: Console, line: str) -> None:
+    """Print a line of `lines`, wrapped between words, with its first word in its colour."""
+    text = Text.from_markup(line)
+    first, *rest = layout.wrap(text.plain, console.width, rest="  ")
+    shown = Text(first, spans=[span for span in text.spans if span.end <= len(first)])
+    console.print(shown, highlight=False, soft_wrap=True)
+    for more in rest:
+        console.print(more, highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(compared: Comparison, with_interval: bool) -> Table:
     table = new_table()
     table.add_column("condition", overflow="fold")
     for name in ("before", "after", "shift of all", "p"):
@@ -48,14 +79,12 @@ def render(compared: Comparison, drift: Sequence[Drift], console: Console) -> No
             escape(one.name),
             number(one.before),
             f"{number(one.after)} {one.unit.removeprefix('1')}".rstrip(),
-            _change(one),
+            _change(one, with_interval),
             _p(one.shift["p"]) if one.shift else "",
             *(_count(one, word) for word in _SHOWN),
             "-" if one.finds is None else f"{one.finds:.1%}",
         )
-    console.print(table)
-    for line in lines(compared, drift):
-        console.print(line, soft_wrap=True, highlight=False)
+    return table
 
 
 def _count(one: Class, word: Word) -> str:
@@ -63,14 +92,16 @@ def _count(one: Class, word: Word) -> str:
     return f"[{_STYLES[word]}]{many}[/]" if many else "-"
 
 
-def _change(one: Class) -> str:
+def _change(one: Class, with_interval: bool) -> str:
     """`~` where the class is the same; nothing where it has too few places for one."""
     if one.shift is None:
         return ""
     word = one.shift["verdict"]
     if word == "same":
         return "~"
-    return f"[{_STYLES[word]}]{_interval(one.shift['change'], *one.shift['interval'])}[/]"
+    change = one.shift["change"]
+    text = _interval(change, *one.shift["interval"]) if with_interval else f"{change:+.1%}"
+    return f"[{_STYLES[word]}]{text}[/]"
 
 
 def _interval(change: float, low: float, high: float) -> str:
@@ -160,7 +191,7 @@ def answer(compared: Comparison) -> str:
     # What all have lost stands in no place of its own.
     alike = "".join(
         f"all {shift['places']} places of {shift['class']} {shift['verdict']} by "
-        f"{abs(shift['change']):.1%}; beside that "
+        f"{abs(shift['change']):.1%}; apart from that, "
         for shift in _moved_alike(compared)
     )
     text = (

@@ -80,42 +80,60 @@ def _positions(text: str, mark: str) -> list[int]:
     return [at for at in range(len(text)) if text.startswith(mark, at)]
 
 
+def fits(console: Console, table: Table) -> bool:
+    """Whether the table fits the width without a cell that wraps."""
+    return _width(_column_widths(table), 3) <= console.width
+
+
 def print_table(
-    console: Console, table: Table, group: int = 1, optional: Sequence[str] = ()
+    console: Console,
+    table: Table,
+    group: int = 1,
+    optional: Sequence[str] = (),
+    below: Sequence[str] = (),
 ) -> None:
     """The table where it fits the width. Where it does not, each group of rows with the same first
     `group` cells has these as its heading, and the rows below it have the other cells.
 
-    Of the columns with the `optional` headers the first ones are left out where that makes the rows
-    fit, and a line at the end says so.
+    The cells with the `below` headers, such as sentences, follow their row, a line each. Of the
+    columns with the `optional` headers the first ones are left out where that makes the rows fit,
+    and a line at the end says so.
     """
-    if _width(_column_widths(table), 3) <= console.width:
+    if fits(console, table):
         console.print(table)
         return
     headers = [str(column.header) for column in table.columns]
     rows = list(zip(*(map(_cell, column.cells) for column in table.columns), strict=True))
-    shown = list(range(group, len(headers)))
+    shown = [n for n in range(group, len(headers)) if headers[n] not in below]
+    beneath = [n for n in range(group, len(headers)) if headers[n] in below]
+    indent = "  " if group else ""
     left_out = []
     for name in (None, *optional):
         if name in headers:
             shown.remove(headers.index(name))
             left_out.append(name)
         widths = [max(len(headers[n]), *(row[n].cell_len for row in rows)) for n in shown]
-        if 2 + _width(widths, 2) <= console.width:
+        if len(indent) + _width(widths, 2) <= console.width:
             break
-    fits = 2 + _width(widths, 2) <= console.width
-    if fits:
+    in_columns = len(indent) + _width(widths, 2) <= console.width
+    if in_columns:
         head = [Text(headers[n]) for n in shown]
-        _print_row(console, table, head, shown, widths, "bold")
+        _print_row(console, table, head, shown, widths, indent, "bold")
     else:
-        shown, left_out = list(range(group, len(headers))), []
+        shown = [n for n in range(group, len(headers)) if n not in beneath]
+        left_out = []
     for heading, members in itertools.groupby(rows, key=lambda row: [c.plain for c in row[:group]]):
-        say(console, "  ".join(filter(None, heading)), rest="    ")
+        if group:
+            say(console, "  ".join(filter(None, heading)), rest="    ")
         for row in members:
-            if fits:
-                _print_row(console, table, [row[n] for n in shown], shown, widths)
+            if in_columns:
+                _print_row(console, table, [row[n] for n in shown], shown, widths, indent)
             else:
-                _print_record(console, headers[group:], row[group:])
+                _print_record(console, [headers[n] for n in shown], [row[n] for n in shown], indent)
+            for n in beneath:
+                if row[n].plain not in ("", "-"):
+                    label = f"{indent}  {headers[n]}: "
+                    say(console, row[n].plain, label, f"{indent}    ")
     if left_out:
         names = ", ".join(left_out)
         say(console, f"not shown at {console.width} columns: {names}")
@@ -147,9 +165,10 @@ def _print_row(
     cells: Sequence[Text],
     shown: Sequence[int],
     widths: Sequence[int],
+    indent: str,
     style: str = "",
 ) -> None:
-    line = Text("  ", style=style)
+    line = Text(indent, style=style)
     for cell, column, width in zip(cells, shown, widths, strict=True):
         blanks = " " * (width - cell.cell_len)
         right = table.columns[column].justify == "right"
@@ -159,13 +178,15 @@ def _print_row(
     console.print(line, soft_wrap=True)
 
 
-def _print_record(console: Console, headers: Sequence[str], row: Sequence[Text]) -> None:
+def _print_record(
+    console: Console, headers: Sequence[str], row: Sequence[Text], indent: str
+) -> None:
     """A row that fits in no way: its first cell, then the others with their headers."""
     parts = [
         f"{header} {cell.plain}".replace(" ", _FIXED)
         for header, cell in zip(headers[1:], row[1:], strict=True)
         if cell.plain not in ("", "-")
     ]
-    say(console, row[0].plain, "  ", "    ")
+    say(console, row[0].plain, indent, f"{indent}  ")
     if parts:
-        say(console, ", ".join(parts), "    ")
+        say(console, ", ".join(parts), f"{indent}  ")

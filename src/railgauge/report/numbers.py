@@ -96,7 +96,7 @@ def _styled(words: str) -> Text:
     return Text(words, style=_STYLES.get(first, "bold red"))
 
 
-def _how(measurement: Measurement) -> list[str]:
+def condition_label(measurement: Measurement) -> list[str]:
     """What tells the conditions of a check apart, but for the metric and where."""
     parts = []
     both_ways = "_bidirectional" in measurement.operation
@@ -114,7 +114,7 @@ def _how(measurement: Measurement) -> list[str]:
     return parts
 
 
-def _on_what_way(measurement: Measurement) -> list[str]:
+def path_label(measurement: Measurement) -> list[str]:
     parts = []
     if measurement.delay_ms is not None:
         parts.append(f"{measurement.delay_ms:g} ms")
@@ -189,9 +189,9 @@ def conditions(measured: Iterable[Number]) -> list[ConditionLine]:
     return [
         ConditionLine(
             min(members, key=goodness),
-            len({(one.case.unique_name, one.case.place, at(one)) for one in members}),
+            len({(one.case.unique_name, one.case.place, location(one)) for one in members}),
             _median(members),
-            _together(members),
+            status_summary(members),
         )
         for members in by_conditions(measured)
     ]
@@ -201,7 +201,7 @@ def by_condition(verdict: Verdict) -> Table:
     """The table with a line for each check and condition."""
     partitions = {case.partition for case in verdict.cases}
     # What was measured again is evidence, and no place of its condition.
-    numbers = [one for one in collect(verdict) if not one.case.like]
+    numbers = [one for one in collect(verdict) if not one.case.repeats]
     loads = _loads(numbers)
     table = new_table()
     # Where names are long, these fold and share what the others leave; none is cut.
@@ -239,7 +239,7 @@ def by_check(verdict: Verdict, width: int) -> list[Text]:
     partitions = {case.partition for case in verdict.cases}
     checks: dict[str, list[Number]] = {}
     for one in collect(verdict):
-        if not one.case.like:
+        if not one.case.repeats:
             several = len(partitions) > 1
             name = f"{one.case.check} {one.case.partition}" if several else one.case.check
             checks.setdefault(name, []).append(one)
@@ -264,10 +264,10 @@ def _of_check(name: str, numbers: Sequence[Number]) -> tuple[str, str, str, str,
     measurement = shown.worst.row.measurement
     return (
         name,
-        str(len({(one.case.unique_name, one.case.place, at(one)) for one in numbers})),
+        str(len({(one.case.unique_name, one.case.place, location(one)) for one in numbers})),
         f"{metric(measurement)} {quantity(measurement)}",
         worst_at(shown.worst).replace("\n", ""),
-        _styled(_together(numbers)),
+        _styled(status_summary(numbers)),
     )
 
 
@@ -297,13 +297,13 @@ def _loads(numbers: Iterable[Number]) -> Mapping[tuple[str, str], set[str]]:
 def measured(measurement: Measurement, with_load: bool = True) -> str:
     """Metric and condition, without where: which rails and NICs these are, is a place."""
     measurement = measurement if with_load else dataclasses.replace(measurement, load=None)
-    parts = _how(measurement)
+    parts = condition_label(measurement)
     if len(set((measurement.rails or "").split("-"))) > 1:
         parts.append("across rails")
     nics = (measurement.nics or "").split("+")
     parts += [f"{len(nics)} NICs"] if len(nics) > 1 else []
     parts += [f"{len(measurement.nodes)} nodes"] if len(measurement.nodes) > 2 else []
-    return " ".join([metric(measurement), *parts, *_on_what_way(measurement)])
+    return " ".join([metric(measurement), *parts, *path_label(measurement)])
 
 
 def slowest_of(case: Case) -> int:
@@ -317,10 +317,10 @@ def worst_at(one: Number) -> str:
     if count > 1:
         return f"one of {count}"
     # A name that is broken where a column ends can neither be copied nor searched for.
-    return at(one) if len(at(one)) <= _LONG else at(one).replace(":", ":\n")
+    return location(one) if len(location(one)) <= _LONG else location(one).replace(":", ":\n")
 
 
-def at(one: Number) -> str:
+def location(one: Number) -> str:
     """Where, as `railgauge show` takes it: nodes, rails and NICs."""
     m = one.row.measurement
     nodes = m.nodes or one.case.nodes
@@ -342,7 +342,7 @@ def _median(members: Sequence[Number]) -> str:
     return f"{text} ±{max(abs(value - median) for value in values) / abs(median):.0%}"
 
 
-def _together(members: Iterable[Number]) -> str:
+def status_summary(members: Iterable[Number]) -> str:
     counts = collections.Counter(one.words for one in members)
     words = [f"{counts[word]} {word}" for word in _BAD if counts[word]]
     return ", ".join(words) or next((word for word in _OPEN if counts[word]), "ok")
@@ -371,7 +371,7 @@ def by_place(verdict: Verdict, all_places: bool) -> Table | None:
         table.add_row(
             one.case.check,
             " ".join(m.nodes) if len(m.nodes) <= 2 else hostlist.fold(m.nodes),
-            " ".join(_how(m) + rails + ([m.nics] if m.nics else []) + _on_what_way(m)),
+            " ".join(condition_label(m) + rails + ([m.nics] if m.nics else []) + path_label(m)),
             metric(m),
             quantity(m)
             + (f", slowest of {shared}" if (shared := slowest_of(one.case)) > 1 else ""),

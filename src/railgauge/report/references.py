@@ -12,6 +12,7 @@ from rich.markup import escape
 from railgauge.campaign.folder import Campaign
 from railgauge.model.references import Entry, Reference, References
 from railgauge.model.sizes import format_size
+from railgauge.report import layout
 from railgauge.report.numbers import bounds, new_table, number
 from railgauge.verdict.comparison import measurement_table, promotion
 
@@ -43,9 +44,10 @@ def render(
             escape("; ".join(why)),
             style="yellow" if why else None,
         )
-    console.print(shown)
-    against = f"against {newer.id}" if newer else "no campaign of it says what is stale"
-    console.print(f"{stored.path}: {count} stale, {against}", soft_wrap=True, highlight=False)
+    against = f"compared with {newer.id}" if newer else "no campaign to compare with"
+    layout.say(console, f"{count} of {shown.row_count} stale, {against}: {stored.path}")
+    console.print()
+    layout.print_table(console, shown, below=("source", "stale"))
 
 
 def as_dict(system: str, stored: References, newer: Campaign | None) -> dict[str, Any]:

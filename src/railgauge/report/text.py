@@ -210,12 +210,12 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
         say(console, one.why, "  ")
         say_step(console, "next", one.next_step(verdict.campaign.accept_command), "    ")
     for line in (
-        *filter(None, [located.left_open(verdict.fewest_good)]),
+        *filter(None, [located.left_open(verdict.min_good_results_of_cleared_end)]),
         *_sessions(verdict),
         *(f"left out, declared absent: {n}: {why}" for n, why in _absent(verdict)),
         *(f"note: {notice.message}" for notice in verdict.notices),
         *(_power_lines(verdict) if everything else ()),
-        *(Text.from_markup(line).plain.strip() for line in transfers.left_out(verdict)),
+        *transfers.left_out(verdict),
     ):
         say(console, line, "  ", "    ")
     if not all_places and any(case.rows for case in verdict.cases):

@@ -241,7 +241,7 @@ def _stated_table(rows: Sequence[RatioRow]) -> Table:
     table.add_column("ratio", overflow="fold")
     table.add_column("here", justify="right", no_wrap=True)
     table.add_column("stated", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    table.add_column("what", overflow="fold")
     for cells in stated_rows(rows):
         table.add_row(*map(escape, cells))
     return table
@@ -252,10 +252,10 @@ def render_page(verdict: Verdict, console: Console) -> None:
     render(verdict, console)
     rows = stated(verdict)
     if rows:
-        console.print(_stated_table(rows))
+        layout.print_table(console, _stated_table(rows), below=("what",))
         sources = dict.fromkeys(row.reference.provenance.source for row in rows)
         for source in sources:
-            console.print(f"stated: {source}", highlight=False, markup=False)
+            layout.say(console, f"stated: {source}", rest="  ")
         console.print()
 
 
@@ -304,18 +304,21 @@ def render(verdict: Verdict, console: Console) -> None:
     """Print the page, where there are transfers."""
     for table in tables(verdict.cases):
         layout.print_table(console, table)
-        console.print(
-            "x: times the slowest tool with the same files on the same way, thrown away or written "
-            "alike; wdt's time is its own, that of the others from start to end of the program\n"
+        layout.say(
+            console,
+            "x: times the slowest tool with the same files on the same path, both discarded or "
+            "both written; wdt reports its own time, for the others it is from start to end of "
+            "the program",
         )
+        console.print()
 
 
 def left_out(verdict: Verdict) -> list[str]:
-    """The checks that were not run, why, and what to install: one line each, as markup."""
+    """The checks that were not run, why, and what to install: one line each."""
     lines: dict[tuple[str, str], str] = {}
     for case in verdict.cases:
         if case.was_left_out and case.left_out:
-            reason = f"{escape(case.left_out.message)}; next: {escape(case.left_out.next_step)}"
+            reason = f"{case.left_out.message}; next: {case.left_out.next_step}"
             key = case.check, reason
-            lines[key] = f"  left out, optional: [bold]{case.check}[/] {case.partition}: {reason}"
+            lines[key] = f"left out, optional: {case.check} {case.partition}: {reason}"
     return list(lines.values())

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist, paths
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.common.names import natural
 from railgauge.node.inventory.detect import SCHEMA
 from railgauge.node.system import srun_output
@@ -64,14 +64,14 @@ def shown(value: Value) -> str:
 def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Seen:
     """One job on some nodes of a Slurm partition; `options` are what srun needs beside it.
 
-    EnvironmentProblem where no node is free, or the job says nothing.
+    PrerequisiteError where no node is free, or the job says nothing.
     """
     members = slurm.partitions[partition]
     open_nodes = [n for n in members if slurm.nodes[n].in_service]
     free = [n for s in _STATES for n in open_nodes if s in slurm.nodes[n].flags][:_ASKED]
     if not free:
         states = ", ".join(f"{n} {slurm.nodes[n].state or 'unknown'}" for n in members[:_ASKED])
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"--detect: no node of Slurm's partition {partition} is free: {states}",
             next_step="wait for one (sinfo), or leave --detect out and state --link-gbits and "
             "--mtu-bytes yourself",
@@ -92,7 +92,7 @@ def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Se
             *(",".join([n, *slurm.nodes[n].other_names]) for n in members[: _ASKED + 1]),
             limit_s=3 * _QUEUE_S,
         )
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         raise _explained(partition, free, error) from None
     return agreed(partition, documents(answer, partition))
 
@@ -127,9 +127,7 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def _explained(
-    partition: str, nodes: Sequence[str], error: EnvironmentProblem
-) -> EnvironmentProblem:
+def _explained(partition: str, nodes: Sequence[str], error: PrerequisiteError) -> PrerequisiteError:
     """The job's error in a person's words, with srun's own behind them."""
     # The command itself names railgauge and python3, too.
     words = error.message.partition("` failed: ")[2] or error.message
@@ -138,8 +136,8 @@ def _explained(
     for pattern, meaning, step in _REASONS:
         if re.search(pattern, words):
             meaning = meaning.format(source=paths.SOURCE)
-            return EnvironmentProblem(f"{where}: {meaning}: {quoted}", next_step=step)
-    return EnvironmentProblem(
+            return PrerequisiteError(f"{where}: {meaning}: {quoted}", next_step=step)
+    return PrerequisiteError(
         f"{where}: {quoted}",
         next_step=f"srun --partition={partition} --nodes=1 python3 --version, by hand; or leave "
         "--detect out and state --link-gbits and --mtu-bytes",
@@ -157,7 +155,7 @@ def documents(answer: str, partition: str) -> list[Document]:
         if isinstance(document, dict) and document.get("schema") == SCHEMA:
             printed.append(document)
     if not printed:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"--detect on partition {partition}: the job printed no inventory: {answer[:200]!r}",
             next_step=f"srun --partition={partition} --nodes=1 "
             f"{shlex.join(paths.on_node('inventory.detect'))}, by hand",

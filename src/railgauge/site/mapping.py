@@ -111,7 +111,7 @@ def _gpus(partition: Partition, nodes: Sequence[SlurmNode]) -> tuple[int | None,
     parts = [f"{count} on {hostlist.fold(names)}" for count, names in sorted(by_count.items())]
     return None, (
         f"gpus_per_node of {partition.name}: Slurm's Gres has {', '.join(parts)}, expected one "
-        f"number for all; still {partition.extras.nccl.gpus_per_node}: mend gres.conf, or make a "
+        f"number for all; still {partition.extras.nccl.gpus_per_node}: fix gres.conf, or make a "
         "partition of each kind"
     )
 

@@ -23,7 +23,7 @@ from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from railgauge import paths, systems
 from railgauge.common.atomic import write_text
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, PrerequisiteError, RailgaugeError
 from railgauge.model import references
 from railgauge.model.references import Entry
 from railgauge.site import host_pattern, shown, templates
@@ -191,8 +191,8 @@ def _beside() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _not_made(path: Path, error: OSError) -> EnvironmentProblem:
-    return EnvironmentProblem(
+def _not_made(path: Path, error: OSError) -> PrerequisiteError:
+    return PrerequisiteError(
         f"{shown(path)}: {error.strerror or error}: nothing was made",
         next_step="work in a clone that you may write to, with room in it; RAILGAUGE_REFERENCES "
         "can name another folder for references",
@@ -393,7 +393,7 @@ def _about_host(name: str, host: str) -> list[str]:
     lines = [f"hostnames: {host_pattern(host)}, this host alone"]
     if others:
         lines.append(
-            f"but this host is of {', '.join(others)} too, and every command refuses that: mend "
+            f"but this host is of {', '.join(others)} too, and every command refuses that: fix "
             f"their hostnames, or name the system each time: RFM_SYSTEM={name}"
         )
     return lines

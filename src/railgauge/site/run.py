@@ -15,7 +15,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.cluster import mpi, probe, rights
 from railgauge.cluster.look import Look, idle
 from railgauge.cluster.ready import Trouble, looks, refusals, troubles
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.model.record import Listed
 from railgauge.site.check import checks
 from railgauge.site.check.line import Line, Status
@@ -55,7 +55,7 @@ def lines(name: str, owner: str = "", planned: Sequence[Listed] = ()) -> list[Li
     }
     try:
         seen = looks(name, asked, tools=tools)
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         checked.append(Line("problem", "results area", error.message, error.next_step or ""))
         return [*checked, *_rights(name)]
     for look in seen:
@@ -67,7 +67,7 @@ def accounting() -> Line:
     """Whether Slurm and its accounting answer."""
     try:
         slurm_jobs.require_answer()
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         return Line("problem", "Slurm, accounting", error.message, error.next_step or "")
     return Line("ok", "Slurm, accounting", "sinfo and sacct answer")
 
@@ -80,7 +80,7 @@ def _rights(system: str) -> list[Line]:
     """Whether this user may do what the gate does."""
     try:
         missing = rights.missing(system)
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         return [Line("not checked", "rights for the gate", error.message)]
     return [
         Line("hint", "rights for the gate", f"{one.step}: {one}", one.next_step) for one in missing
@@ -241,7 +241,7 @@ def _measuring_job(partition: Partition, nodes: Sequence[str], planned: Sequence
     count = min(max(case.node_count for case in planned), len(nodes))
     try:
         result = probe.start(partition, nodes[:count], max(case.limit_s for case in planned))
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         return Line("not checked", thing, error.message, error.next_step or "")
     if not result.reason:
         return Line("ok", thing, f"a job with {result.asked} started")
@@ -265,7 +265,7 @@ def _mpi(system: str, partition: Partition, nodes: Sequence[str]) -> Line:
         return Line("not checked", thing, text, "railgauge accept -- -n MpiWorld")
     try:
         start = mpi.start(system, partition, nodes)
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         return Line("problem", thing, error.message)
     options = " ".join(start.options) or "no launch_options"
     if start.whole:
@@ -292,7 +292,7 @@ def _recorded(seen: Sequence[Look]) -> Line:
     while True:
         try:
             answer = client.output(*command, f"--jobs={','.join(jobs)}")
-        except EnvironmentProblem as error:
+        except PrerequisiteError as error:
             return Line("problem", thing, error.message, error.next_step or "")
         states = dict(line.split("|", 1) for line in answer.splitlines() if "|" in line)
         missing = [job for job in jobs if job not in states]

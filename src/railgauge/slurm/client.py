@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 
 #: By these variables a user chooses what the commands show, and how: not what is read here.
 _SHOWN = re.compile(r"(?:SQUEUE|SCONTROL|SACCT|SINFO)_\w+|SLURM_T(?:IME_FORMAT|OPO_LEN)")
@@ -37,11 +37,11 @@ _NO_ACCOUNTING = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 _NO_DATABASE = re.compile(r"persistent connection to (?:host:)?([\w.-]+):([0-9]+): (.*)")
 
 
-class SlurmProblem(EnvironmentProblem):
+class SlurmError(PrerequisiteError):
     """A Slurm command is not there, failed, or did not answer in time."""
 
 
-class NoAccounting(SlurmProblem):
+class AccountingError(SlurmError):
     """This Slurm keeps no record of its jobs."""
 
     def __init__(self) -> None:
@@ -52,19 +52,19 @@ class NoAccounting(SlurmProblem):
         )
 
 
-def _no_database(host: str, port: str, why: str) -> SlurmProblem:
-    return SlurmProblem(
+def _no_database(host: str, port: str, why: str) -> SlurmError:
+    return SlurmError(
         f"slurmdbd does not answer at {host}:{port} ({why}), and jobs are followed by sacct",
         next_step=f"on {host}: systemctl status slurmdbd; journalctl -u slurmdbd; once it runs, "
         "`sacct` answers",
     )
 
 
-def elsewhere() -> SlurmProblem | None:
+def elsewhere() -> SlurmError | None:
     """That the environment turns some of Slurm's commands to another cluster, where it does."""
     for name in _OTHER_CLUSTER:
         if os.environ.get(name):
-            return SlurmProblem(
+            return SlurmError(
                 f"{name} is {os.environ[name]}, and Railgauge works on the cluster of this host",
                 next_step=f"unset {name}; for another cluster, on a login node of it",
             )
@@ -107,14 +107,14 @@ def environment() -> dict[str, str]:
 
 
 def output(*command: str, limit_s: float = 60) -> str:
-    """What a Slurm command prints; SlurmProblem where it fails."""
+    """What a Slurm command prints; SlurmError where it fails."""
     printed, problem = answer(*command, limit_s=limit_s)
     if problem is not None:
         raise problem
     return printed
 
 
-def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None]:
+def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmError | None]:
     """What a Slurm command prints, as far as it came, and why it failed; None where it did not."""
     if (problem := elsewhere()) is not None:
         return "", problem
@@ -129,14 +129,14 @@ def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None
             check=False,
         )
     except FileNotFoundError:
-        return "", SlurmProblem(
+        return "", SlurmError(
             f"{command[0]} is not on the path: no Slurm here",
             next_step="`railgauge lab up` for the embedded cluster, or work on a login node",
         )
     except OSError as error:
-        return "", SlurmProblem(f"{shown}: {error.strerror or error}")
+        return "", SlurmError(f"{shown}: {error.strerror or error}")
     except subprocess.TimeoutExpired as late:
-        problem = SlurmProblem(f"{command[0]} did not answer within {limit_s:g} s")
+        problem = SlurmError(f"{command[0]} did not answer within {limit_s:g} s")
         return _text(late.stdout), problem
     stdout, stderr = _text(ended.stdout), _text(ended.stderr)
     if ended.returncode == 0:
@@ -144,10 +144,10 @@ def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmProblem | None
     # scontrol prints some of its errors on stdout.
     reason = stderr.strip() or stdout.strip() or f"exit code {ended.returncode}"
     if _NO_ACCOUNTING.search(reason):
-        return stdout, NoAccounting()
+        return stdout, AccountingError()
     if (database := _NO_DATABASE.search(reason)) is not None:
         return stdout, _no_database(*database.groups())
-    return stdout, SlurmProblem(f"{shown}: {reason}")
+    return stdout, SlurmError(f"{shown}: {reason}")
 
 
 def _text(printed: bytes | None) -> str:

@@ -80,7 +80,7 @@ MPI_STEP = (
 )
 #: What to type where a node has no Python that runs our programs.
 PYTHON_STEP = (
-    "jobs start `python3`, 3.9 or newer, as the node's PATH finds it: mend it there, or put "
+    "jobs start `python3`, 3.9 or newer, as the node's PATH finds it: fix it there, or put "
     "another first by prepare_cmds of the partition"
 )
 #: What to type where a node lacks a folder.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from railgauge import hostlist, paths
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 #: Begins Slurm's comment of the jobs of campaigns; the campaign's id follows.
 _CAMPAIGN = "railgauge:"
@@ -60,7 +60,7 @@ def refusal(options: Sequence[str]) -> Refusal | None:
         client.output(
             "sbatch", "--test-only", "--output=/dev/null", "--time=2", *options, "--wrap=true"
         )
-    except SlurmProblem as error:
+    except SlurmError as error:
         for pattern, step in _REFUSED:
             reason = next((w for w in error.message.splitlines() if pattern.search(w)), None)
             if reason is not None:
@@ -77,12 +77,12 @@ def own_nodes() -> tuple[str, ...]:
             "squeue", "--noheader", f"--jobs={client.OWN_JOB}", "--format=%N"
         ).split()
         return hostlist.expand(",".join(answer)) if answer else ()
-    except (SlurmProblem, ValueError):
+    except (SlurmError, ValueError):
         return ()
 
 
 def require_answer() -> None:
-    """SlurmProblem where the controller or the accounting does not answer.
+    """SlurmError where the controller or the accounting does not answer.
 
     ReFrame follows its jobs by sacct; without it a session breaks off with jobs in the queue.
     """
@@ -97,7 +97,7 @@ def cancelled(job_id: str | None) -> str:
             *("sacct", "--noheader", "--allocations", "--parsable2"),
             *(f"--jobs={job_id}", "--format=state%60"),
         ).strip()
-    except SlurmProblem:
+    except SlurmError:
         return ""
     state, _, uid = answer.rpartition(" by ")
     try:
@@ -118,13 +118,13 @@ def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
             *(f"--jobs={job_id}", "--format=failednode"),
         )
         named = hostlist.expand(answer.strip()) if answer.strip() else ()
-    except (SlurmProblem, ValueError):
+    except (SlurmError, ValueError):
         return ()
     return tuple(sorted({*named, *slurm_nodes.dead(nodes)}))
 
 
 def batch_hosts(job_ids: Collection[str]) -> dict[str, str]:
-    """Job -> the node that runs its batch script, of those that run; SlurmProblem where Slurm does
+    """Job -> the node that runs its batch script, of those that run; SlurmError where Slurm does
     not answer.
     """
     options = ("--noheader", "--states=R", "--format=%A|%B")
@@ -135,14 +135,14 @@ def batch_hosts(job_ids: Collection[str]) -> dict[str, str]:
 
 
 def waits(job_id: str) -> bool:
-    """Whether a job has not begun yet, nor ended; SlurmProblem where Slurm does not answer."""
+    """Whether a job has not begun yet, nor ended; SlurmError where Slurm does not answer."""
     state = client.output("squeue", "--noheader", f"--jobs={job_id}", "--format=%T")
     return state.strip() == "PENDING"
 
 
 def hold(job_id: str) -> bool:
     """Keep a job that waits from beginning, until `release`; False where it has begun meanwhile, or
-    ended. SlurmProblem where Slurm does not answer, or refuses it.
+    ended. SlurmError where Slurm does not answer, or refuses it.
 
     Slurm holds one that runs as well, without a word, and takes new nodes for that as an order to
     give the others back (24.11, _update_job): only one that waits after this is held.
@@ -151,24 +151,24 @@ def hold(job_id: str) -> bool:
     refused = None
     try:
         client.output("scontrol", "uhold", job_id)
-    except SlurmProblem as error:
+    except SlurmError as error:
         refused = error
     if waits(job_id):
         if refused is not None:
             raise refused
         return True
-    with contextlib.suppress(SlurmProblem):
+    with contextlib.suppress(SlurmError):
         release(job_id)
     return False
 
 
 def release(job_id: str) -> None:
-    """Let a job begin that was held; SlurmProblem where Slurm refuses."""
+    """Let a job begin that was held; SlurmError where Slurm refuses."""
     client.output("scontrol", "release", job_id)
 
 
 def shrink(job_id: str, nodes: Collection[str]) -> None:
-    """Let a job that is held have these nodes only; SlurmProblem where Slurm refuses."""
+    """Let a job that is held have these nodes only; SlurmError where Slurm refuses."""
     count = len(nodes)
     client.output(
         *("scontrol", "update", f"jobid={job_id}", f"reqnodelist={hostlist.fold(nodes)}"),
@@ -186,7 +186,7 @@ def cancel_jobs_of(campaign: str) -> list[str]:
 
 
 def preempted_jobs_of(campaign: str) -> list[str]:
-    """The jobs of a campaign that Slurm ended or suspended for somebody else's; SlurmProblem where
+    """The jobs of a campaign that Slurm ended or suspended for somebody else's; SlurmError where
     it does not answer.
     """
     listed = client.output(
@@ -199,7 +199,7 @@ def preempted_jobs_of(campaign: str) -> list[str]:
 
 def suspended_on(nodes: Collection[str]) -> set[str]:
     """Those of `nodes` that have suspended jobs: where no other job runs Slurm calls them idle.
-    SlurmProblem where it does not answer.
+    SlurmError where it does not answer.
     """
     if not nodes:
         return set()
@@ -221,7 +221,7 @@ def describe_jobs_of(campaign: str) -> str:
         answer = client.output(
             *("squeue", "--noheader", "--all", "--format=%k|%A|%T|%r"), limit_s=10
         )
-    except SlurmProblem as error:
+    except SlurmError as error:
         return error.message
     ours = [
         line.split("|")[1:]
@@ -234,7 +234,7 @@ def describe_jobs_of(campaign: str) -> str:
 
 
 def nodes_of_campaigns() -> set[str]:
-    """The nodes on which a job of any campaign runs, or for which one waits; SlurmProblem where
+    """The nodes on which a job of any campaign runs, or for which one waits; SlurmError where
     Slurm does not answer.
     """
     # Each is a state of its own to squeue: one that its nodes are started for is not R.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from railgauge.slurm import client
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 #: Beginning of the reason of every node that Railgauge drained; by this alone it recognises them.
 OURS = "railgauge: "
@@ -79,7 +79,7 @@ _FIELD = re.compile(r"(?:^| )(\w+)=(\S*)")
 UNKNOWN = "Slurm knows no such node"
 
 
-class UnknownNodes(SlurmProblem):
+class UnknownNodesError(SlurmError):
     """Slurm has no such nodes."""
 
     def __init__(self, nodes: Sequence[str]) -> None:
@@ -351,13 +351,13 @@ def _lists(names: Iterable[str]) -> Iterator[str]:
 
 
 def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
-    """These nodes, or all. UnknownNodes for those that Slurm has not, SlurmProblem where it does
+    """These nodes, or all. UnknownNodesError for those that Slurm has not, SlurmError where it does
     not answer.
     """
     wanted = list(names)
     nodes = _without_reservations(wanted)
     if missing := [name for name in wanted if name not in nodes]:
-        raise UnknownNodes(missing)
+        raise UnknownNodesError(missing)
     # A node's own state does not always say that it is reserved.
     for reservation in reservations():
         if not reservation.hostlist or not (reservation.active or reservation.begins_soon):
@@ -369,7 +369,7 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
 
 
 def show_known(names: Iterable[str]) -> dict[str, SlurmNode]:
-    """These nodes without those that Slurm has not; SlurmProblem where it does not answer."""
+    """These nodes without those that Slurm has not; SlurmError where it does not answer."""
     known = show()
     return {name: known[name] for name in names if name in known}
 
@@ -391,9 +391,9 @@ def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
         for hosts in chosen:
             known |= parse(client.output("scontrol", "show", "node", *hosts, "--all", "--oneliner"))
         return known
-    except SlurmProblem as error:
+    except SlurmError as error:
         if missing := _NOT_FOUND.findall(error.message):
-            raise UnknownNodes(missing) from None
+            raise UnknownNodesError(missing) from None
         raise
 
 
@@ -491,7 +491,7 @@ def _named(names: Iterable[str]) -> dict[str, SlurmNode]:
 def other_names() -> Mapping[str, tuple[str, ...]]:
     """Node -> its other names, for nodes that have any.
 
-    SlurmProblem where Slurm does not answer.
+    SlurmError where Slurm does not answer.
     """
     known = _without_reservations()
     return {name: node.other_names for name, node in known.items() if node.other_names}
@@ -501,7 +501,7 @@ def names_of(nodes: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The entries of `other_names` for some nodes; empty where Slurm does not answer."""
     try:
         known = other_names()
-    except SlurmProblem:
+    except SlurmError:
         return {}
     return {node: known[node] for node in nodes if node in known}
 
@@ -517,7 +517,7 @@ def dead(nodes: Collection[str]) -> list[str]:
     while True:
         try:
             now_silent = _silent_of(nodes, _without_reservations())
-        except SlurmProblem:
+        except SlurmError:
             return []
         given_up = all(node.is_down for node in now_silent.values())
         if given_up or time.monotonic() > deadline:
@@ -526,7 +526,7 @@ def dead(nodes: Collection[str]) -> list[str]:
 
 
 def silent(nodes: Collection[str]) -> dict[str, SlurmNode]:
-    """Those of `nodes` that do not answer Slurm at this moment; SlurmProblem where it does not
+    """Those of `nodes` that do not answer Slurm at this moment; SlurmError where it does not
     answer itself.
     """
     return _silent_of(nodes, _without_reservations(sorted(nodes))) if nodes else {}
@@ -542,7 +542,7 @@ def stays_silent(node: str) -> bool:
             if time.monotonic() > deadline:
                 return True
             time.sleep(1)
-    except SlurmProblem:
+    except SlurmError:
         pass
     return False
 
@@ -584,7 +584,7 @@ class Reservation:
 
 
 def reservations() -> list[Reservation]:
-    """All of them; SlurmProblem where Slurm does not answer."""
+    """All of them; SlurmError where Slurm does not answer."""
     answer = client.output("scontrol", "show", "reservation", "--oneliner")
     return [
         Reservation(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from railgauge import hostlist
 from railgauge.slurm import client
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode, fields_of, parse
 
 #: As `scontrol show` has a time: [days-]hours:minutes:seconds.
@@ -37,7 +37,7 @@ class Cluster:
 def cluster(run: Run) -> Cluster:
     """All partitions and nodes, hidden ones and those that are down with them.
 
-    SlurmProblem where Slurm does not answer, or with something else.
+    SlurmError where Slurm does not answer, or with something else.
     """
     partitions = {}
     for line in filter(str.strip, run(*_show("partition")).splitlines()):
@@ -66,8 +66,8 @@ def _members(names: str, line: str) -> tuple[str, ...]:
         raise _no_answer("partition", line, "a list of nodes") from None
 
 
-def _no_answer(what: str, line: str, expected: str) -> SlurmProblem:
-    return SlurmProblem(f"scontrol show {what} printed {line!r}, expected {expected}")
+def _no_answer(what: str, line: str, expected: str) -> SlurmError:
+    return SlurmError(f"scontrol show {what} printed {line!r}, expected {expected}")
 
 
 def time_limits_s() -> dict[str, float]:
@@ -76,7 +76,7 @@ def time_limits_s() -> dict[str, float]:
     """
     try:
         answer = client.output(*_show("partition"))
-    except SlurmProblem:
+    except SlurmError:
         return {}
     limits_s = {}
     for line in answer.splitlines():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from railgauge import hostlist
 from railgauge.slurm import client
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import fields_of
 
 
@@ -28,7 +28,7 @@ def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
             return {}
         chosen = [name for name in names if name]
         answer = client.output("scontrol", "show", "topology", *chosen, "--oneliner")
-    except SlurmProblem:
+    except SlurmError:
         return {}
     leaves: dict[str, set[str]] = {}
     for line in answer.splitlines():

@@ -64,7 +64,7 @@ def of_partition(name: str, reserved: bool = False) -> Obstacle | None:
     """What keeps all jobs of a Slurm partition from starting, or from being alone on their nodes
     where those are not `reserved` for them.
 
-    SlurmProblem where Slurm does not answer.
+    SlurmError where Slurm does not answer.
     """
     shown = client.output("scontrol", "show", "partition", name, "--oneliner")
     fields = slurm_nodes.fields_of(shown)
@@ -85,7 +85,7 @@ def of_nodes(
     """Node -> what keeps a job from starting there: drained by somebody, reserved, busy.
 
     Of a node that does not answer Slurm itself speaks, in the reason of the job that waits.
-    SlurmProblem where Slurm does not answer.
+    SlurmError where Slurm does not answer.
     """
     if not nodes:
         return {}
@@ -100,7 +100,7 @@ def of_nodes(
 def of_pending(jobs: Collection[str]) -> dict[str, str]:
     """Job -> Slurm's own reason why it waits; without those that have none, or have begun.
 
-    SlurmProblem where Slurm does not answer.
+    SlurmError where Slurm does not answer.
     """
     options = ("--noheader", "--states=PD", "--format=%A|%r")
     listed = client.output("squeue", *options, f"--jobs={','.join(sorted(jobs))}") if jobs else ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.common import atomic
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.stack import installed, intact, manifest
 from railgauge.stack.manifest import Stack
 from railgauge.tools.table import programs
@@ -56,12 +56,12 @@ def _package(program: str) -> str | None:
 def write(stack: Stack, packages: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
     """Write activate.sh and stack.json into `folder`; the tools that are there, one line each.
 
-    `packages` is what spack/describe.py prints. EnvironmentProblem, and nothing written, where no
+    `packages` is what spack/describe.py prints. PrerequisiteError, and nothing written, where no
     tool is installed or one lacks a program that the checks look for.
     """
     roots = [package for package in packages if package["root"] and package["installed"]]
     if not roots:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{folder}: found nothing installed, expected the tools of spack.yaml",
             next_step=f"make stack SYSTEM={stack.system}",
         )
@@ -90,7 +90,7 @@ def _require_programs(root: Mapping[str, Any]) -> None:
         if not any(os.access(Path(folder, program), os.X_OK) for folder in folders)
     ]
     if lacking:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{_named(root)}: found no {', '.join(lacking)} in {', '.join(folders) or 'no folder'}"
             f", which its recipe puts on the path; expected {', '.join(expected)}",
             next_step=f"look below {root['prefix']}: a folder other than bin is named by "

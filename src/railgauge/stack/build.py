@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge import paths, terminal
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.stack import fetching, manifest
 from railgauge.stack.fetching import Purpose, Supply
 from railgauge.stack.manifest import Stack
@@ -100,7 +100,7 @@ class Spack:
         }
 
     def run(self, what: str, *arguments: str) -> None:
-        """Run it, its output passed on; EnvironmentProblem with its last words when it fails."""
+        """Run it, its output passed on; PrerequisiteError with its last words when it fails."""
         process = subprocess.Popen(
             self.command(*arguments),
             env=self.variables(),
@@ -143,14 +143,14 @@ class Spack:
             text=True,
         )
         if done.returncode:
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"{script}: Spack ended with {done.returncode}: {done.stderr.strip()[-400:]}",
                 next_step=self.again,
             )
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def failure(what: str, code: int, printed: list[str], spack: Spack) -> EnvironmentProblem:
+def failure(what: str, code: int, printed: list[str], spack: Spack) -> PrerequisiteError:
     """Spack's last error message, and what to do about it."""
     text = "\n".join(printed)
     errors = [
@@ -170,7 +170,7 @@ def failure(what: str, code: int, printed: list[str], spack: Spack) -> Environme
     else:
         step = f"the lines above name Spack's log; then again: {spack.again}"
     shown = "\n    ".join(errors[-4:])
-    return EnvironmentProblem(
+    return PrerequisiteError(
         f"Spack could not {what} (exit code {code}):\n    {shown}", next_step=step
     )
 
@@ -267,7 +267,7 @@ def _sha256(path: Path) -> str:
 
 
 def require_sources(packages: Sequence[dict[str, Any]], supply: Supply, system: str) -> None:
-    """EnvironmentProblem that lists what the mirror lacks, and what is damaged in it."""
+    """PrerequisiteError that lists what the mirror lacks, and what is damaged in it."""
     assert supply.mirror is not None
     filling = supply.purpose is Purpose.FILL
     lines = list(source_problems(packages, supply.mirror, all_of_them=filling))
@@ -280,7 +280,7 @@ def require_sources(packages: Sequence[dict[str, Any]], supply: Supply, system: 
             else f"{damage}on a connected machine: make mirror SYSTEM={system} "
             f"MIRROR={supply.mirror}"
         )
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             "\n".join(lines[:20]) + (f"\n... and {len(lines) - 20} more" if lines[20:] else ""),
             next_step=f"{step}; a checksum is never skipped",
         )
@@ -313,7 +313,7 @@ def fill_mirror(spack: Spack, mirror: Path, home: Path = paths.HOME) -> None:
     try:
         # --private: CUDA may not be passed on, and a site's own mirror passes nothing on.
         spack.run("fill the mirror", "mirror", "create", "--private", "--all", "-d", str(mirror))
-    except EnvironmentProblem:
+    except PrerequisiteError:
         # It names packages; file, address and checksum help more.
         require_sources(spack.describe(), replace(spack.supply, mirror=mirror), spack.system)
         raise

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.stack.manifest import MARK, PLACEHOLDER, External, Stack
 
 #: Runs a command and gives its output, empty when it cannot be run or fails.
@@ -74,9 +74,9 @@ def version_problems(stack: Stack, detect: Detect, ask: Ask = ask) -> list[str]:
 
 
 def require(stack: Stack, lines: list[str]) -> None:
-    """Raise EnvironmentProblem with the list of problems, if there are any."""
+    """Raise PrerequisiteError with the list of problems, if there are any."""
     if lines:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             "\n".join(lines),
             next_step=f"put in what this site has: {stack.folder}/packages.yaml ({MARK})",
         )

@@ -19,7 +19,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 
 #: The commit, then the digests of its configuration, as sha256sum writes them.
 _STAMP = ".railgauge-commit"
@@ -101,7 +101,7 @@ class Supply:
 def checkout(folder: Path, source: Source, supply: Supply) -> Path:
     """The files of the commit at `folder`, fetched once.
 
-    EnvironmentProblem where they cannot be had, RailgaugeError where the checkout named by
+    PrerequisiteError where they cannot be had, RailgaugeError where the checkout named by
     `source.variable` lacks the commit, or where somebody configured the copy at `folder`; nothing
     is left half-fetched.
     """
@@ -130,7 +130,7 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
         reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
         if isinstance(error, FileNotFoundError):
             reason = "no such file"
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{origin}: cannot be fetched: {reason}; expected {source.name} at {source.commit}",
             next_step=f"{supply.ways_out}; or with a checkout that you have: {source.variable}=dir",
         ) from None
@@ -199,7 +199,7 @@ def pack(folder: Path, source: Source, mirror: Path) -> None:
     if archive.exists():
         return
     if not (folder / ".git").exists():
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{folder}: found files from another mirror, expected a git checkout to archive",
             next_step=f"copy {source.archive} from that mirror to {archive}",
         )
@@ -254,7 +254,7 @@ def solver(folder: Path, home: Path, supply: Supply) -> Path:
             lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
             # Of a wrong checksum pip's last lines say what it expected and what it got.
             errors = [li for li in lines if re.match("ERROR|Expected sha256|Got", li)] or lines
-            raise EnvironmentProblem(
+            raise PrerequisiteError(
                 f"{requirements}: pip could not install Spack's solver: {' '.join(errors[-3:])}",
                 next_step=f"{supply.ways_out}; or SPACK_PYTHON=python that has clingo",
             )
@@ -283,7 +283,7 @@ def _download_wheels(home: Path, folder: Path, machine: str, version: str) -> No
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             f"{folder}: pip could not download the solver for Python {version} on {machine}: "
             f"{' '.join(done.stderr.strip().splitlines()[-1:])}",
             next_step="look at the package index that pip is set to (pip config list)",

@@ -58,7 +58,7 @@ class Expectation(Strict):
         wanted = [self.exactly] if self.exactly is not None else self.one_of or []
         return " or ".join(shown(value) for value in wanted)
 
-    def mends(self, key: str) -> str:
+    def fix_for(self, key: str) -> str:
         """The command for one field."""
         parts = key.split("/")
         return self.fix.replace("{device}", parts[1] if len(parts) > 2 else "")

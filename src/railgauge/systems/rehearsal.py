@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from railgauge import hostlist, lab, paths
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.systems.nccl import Binaries, Nccl
 from railgauge.tools import nccl_tests
 from railgauge.yamlfile import load
@@ -234,9 +234,9 @@ def _partition_with_wdt(partition: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_lab() -> None:
-    """EnvironmentProblem while the lab is down: whatever Slurm there is would get the jobs."""
+    """PrerequisiteError while the lab is down: whatever Slurm there is would get the jobs."""
     if lab.first_process(paths.lab_folder()) is None:
-        raise EnvironmentProblem(
+        raise PrerequisiteError(
             "the lab of this checkout is not up, and a rehearsal runs in nothing else",
             next_step="railgauge lab up --nodes n[1-4]",
         )

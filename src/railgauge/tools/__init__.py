@@ -61,13 +61,13 @@ class Moved:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """What a careful person takes from one run of a tool.
+    """The judged result of one run of a tool.
 
     `seen` holds the conditions that the output itself states (streams, mtu_bytes, congestion,
-    sizes, ranks, hosts); a check compares them with what it requested. `moved` is what the tool
-    says went over the network, which the devices' own counters are held against. `simulated` output
-    comes from a stand-in program. `notes` are worth knowing, and speak against nothing. Of a tool
-    that was `unfit` to measure the reason says so, and nothing of what it was to measure.
+    sizes, ranks, hosts); a check compares them with its request. `moved` is the payload that the
+    tool reports; the counters of the devices must agree with it. `simulated` output comes from a
+    stand-in program. `notes` are worth knowing and change no verdict. `inconclusive`: the tool
+    could not measure for the reason given, which says nothing about the network.
     """
 
     ok: bool
@@ -78,12 +78,12 @@ class Reading:
     simulated: bool = False
     notes: tuple[str, ...] = ()
     moved: tuple[Moved, ...] = ()
-    unfit: bool = False
+    inconclusive: bool = False
 
-    def under(self, state: str) -> Reading:
+    def with_state(self, state: str) -> Reading:
         """The same, with a state as part of what its numbers measure: `write rdma_cm`."""
         return dataclasses.replace(
-            self, measurements=tuple(m.under(state) for m in self.measurements)
+            self, measurements=tuple(m.with_state(state) for m in self.measurements)
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Reading:
         }
 
     @classmethod
-    def accepted(
+    def valid(
         cls,
         reason: str,
         missing: Sequence[str],
@@ -119,7 +119,7 @@ class Reading:
         return cls(True, reason, completeness, measurements, seen, simulated, notes, moved)
 
     @classmethod
-    def refused(
+    def invalid(
         cls,
         reason: str,
         completeness: Completeness = Completeness.BROKEN,
@@ -129,8 +129,9 @@ class Reading:
         simulated: bool = False,
         notes: tuple[str, ...] = (),
         moved: tuple[Moved, ...] = (),
-        unfit: bool = False,
+        inconclusive: bool = False,
     ) -> Reading:
         return cls(
-            *(False, reason, completeness, measurements, seen or {}, simulated, notes, moved, unfit)
+            *(False, reason, completeness, measurements, seen or {}),
+            *(simulated, notes, moved, inconclusive),
         )

@@ -101,13 +101,13 @@ def read(runs: Sequence[Run], options: Options) -> Reading:
     MLCommons, Training rules, "Results": https://github.com/mlcommons/training_policies
     """
     if len(runs) < LEAST_RUNS:
-        return Reading.refused(f"{len(runs)} runs, expected {LEAST_RUNS} or more")
+        return Reading.invalid(f"{len(runs)} runs, expected {LEAST_RUNS} or more")
     times = []
     for number, run in enumerate(runs, 1):
         try:
             times.append(_time_of(run, options))
         except ParseError as error:
-            return Reading.refused(f"run {number} of {len(runs)}: {error}")
+            return Reading.invalid(f"run {number} of {len(runs)}: {error}")
     mean = olympic_mean(times)
     like = Measurement(
         "application_time", mean, TOOL, options.name, "any", ranks=options.ranks, samples=len(runs)

@@ -473,7 +473,7 @@ def read(
         file_set = options.file_set if options else None
         complaints += arrival_complaints(arrival, manifest, file_set, where)
     if complaints:
-        return Reading.refused("; ".join(complaints))
+        return Reading.invalid("; ".join(complaints))
     missing = [
         name
         for name, given in (
@@ -486,8 +486,8 @@ def read(
     ]
     if client is None or arrival is None:
         reason = "no transfer is proved without " + ", ".join(missing)
-        return Reading.refused(reason, Completeness.UNKNOWN)
-    return Reading.accepted(
+        return Reading.invalid(reason, Completeness.UNKNOWN)
+    return Reading.valid(
         f"{arrival.count} file(s), {arrival.size_bytes} bytes in {client.seconds:.2f} s: "
         "exit code 0, and what arrived has the sha256 of what was sent",
         missing,

@@ -67,21 +67,21 @@ def read(outputs: Mapping[int, str], calls: Sequence[Call], options: Options) ->
     """Judge the outputs of all ranks (by the launcher's number): the slowest one's time."""
     for call in calls:
         if call.failure:
-            return Reading.refused(call.failure)
+            return Reading.invalid(call.failure)
     ranks: list[Timed] = []
     for rank, text in sorted(outputs.items()):
         try:
             ranks.append(parse(text))
         except ParseError as error:
-            return Reading.refused(f"rank {rank}: {error}")
+            return Reading.invalid(f"rank {rank}: {error}")
     numbers = sorted(timed.rank for timed in ranks)
     if numbers != list(range(options.ranks)):
         reason = f"MPI numbered its ranks {numbers}, expected 0 to {options.ranks - 1}"
-        return Reading.refused(f"{reason}: started one by one?")
+        return Reading.invalid(f"{reason}: started one by one?")
     for timed in ranks:
         requested = (options.size_bytes, options.iterations, options.ranks)
         if (timed.size_bytes, timed.iterations, timed.world_size) != requested:
-            return Reading.refused(
+            return Reading.invalid(
                 f"rank {timed.rank}: {timed.iterations} times {timed.size_bytes} bytes in a world "
                 f"of {timed.world_size}, expected {options.iterations} times {options.size_bytes} "
                 f"in one of {options.ranks}"
@@ -91,7 +91,7 @@ def read(outputs: Mapping[int, str], calls: Sequence[Call], options: Options) ->
     short = [call for call in calls if call.seconds < slowest]
     if short:
         took = f"the call of rank {short[0].rank} took {short[0].seconds:.3f} s"
-        return Reading.refused(f"{took}, and the program says {slowest:.3f} s")
+        return Reading.invalid(f"{took}, and the program says {slowest:.3f} s")
     proved = sorted(call.rank for call in calls) == sorted(outputs)
     measurement = Measurement(
         "mpi_time",

@@ -57,16 +57,16 @@ def read(outputs: Mapping[int, str], calls: Sequence[Call], options: Options) ->
         try:
             members.append(parse(text))
         except ParseError as error:
-            return Reading.refused(f"rank {rank}: {error}")
+            return Reading.invalid(f"rank {rank}: {error}")
     if not members:
-        return Reading.refused("no rank has printed anything")
+        return Reading.invalid("no rank has printed anything")
     sizes = sorted({member.world_size for member in members})
     seen = {"ranks": sizes[0] if len(sizes) == 1 else sizes, "hosts": len({c.host for c in calls})}
     numbers = sorted(member.rank for member in members)
     if numbers != list(range(options.ranks)):
         reason = f"MPI numbered its ranks {numbers}, expected 0 to {options.ranks - 1}"
         world = sizes[0] if len(sizes) == 1 else sizes
-        return Reading.refused(f"{reason}: worlds of {world}, started one by one?", seen=seen)
+        return Reading.invalid(f"{reason}: worlds of {world}, started one by one?", seen=seen)
     slowest = max((call.seconds for call in calls), default=0.0)
     measurement = Measurement("startup", slowest, tool=TOOL, operation="init", transport="any")
     return Reading(

@@ -94,11 +94,11 @@ def read(text: str, expected: Expected | None = None) -> Reading:
     }
     seen = {name: value for name, value in seen.items() if value is not None}
     if complaints:
-        return Reading.refused("; ".join(complaints), seen=seen)
+        return Reading.invalid("; ".join(complaints), seen=seen)
     note = (
         f"communicators: {seen['communicators']}; the largest has {ranks} ranks; no rank is behind"
     )
-    return Reading.accepted("", ["an end line, which ncclras has not"], (), seen, notes=(note,))
+    return Reading.valid("", ["an end line, which ncclras has not"], (), seen, notes=(note,))
 
 
 def _of_stragglers(stragglers: Sequence[ras.Straggler]) -> Iterator[str]:

@@ -345,13 +345,13 @@ def read(
     """
     for call in calls:
         if call.failure:
-            return Reading.refused(call.failure)
+            return Reading.invalid(call.failure)
     texts = {0: outputs} if isinstance(outputs, str) else dict(outputs)
     text = "".join(texts[rank] for rank in sorted(texts))
     try:
         output = parse(text)
     except ParseError as error:
-        return Reading.refused(str(error))
+        return Reading.invalid(str(error))
     seen: dict[str, Any] = {"benchmark": output.benchmark, "version": output.version}
     seen["sizes"] = [row.size_bytes for row in output.rows]
     if output.device:
@@ -362,13 +362,13 @@ def read(
         # With fewer than two ranks each of these benchmarks ends with an error.
         seen["ranks"] = 2
     if complaint := _contradiction(output, options):
-        return Reading.refused(complaint, seen=seen)
+        return Reading.invalid(complaint, seen=seen)
     missing = [] if options else ["what was asked for"]
     if not calls or {call.rank for call in calls} != set(range(len(calls))):
         missing.append("the exit codes of all ranks")
     elif len(texts) not in (1, len(calls)):
         missing.append("the output of all ranks")
-    return Reading.accepted(
+    return Reading.valid(
         f"{output.benchmark} {output.version}: {len(output.rows)} sizes, every rank ended",
         missing,
         tuple(m for row in output.rows for m in _measurements(output, row)),

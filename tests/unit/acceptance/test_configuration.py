@@ -9,7 +9,7 @@ import pytest
 from railgauge import paths
 from railgauge.acceptance import accept
 from railgauge.campaign.folder import Campaign, Requested, Scope, Session
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem
+from railgauge.common.errors import ConfigurationError, PrerequisiteError
 
 #: Of the committed system, which tests do not see.
 SOURCE = paths.SYSTEMS / "vm-pair" / "reframe.yaml"
@@ -56,7 +56,7 @@ def ended(folder: Path, exit_code: int, last_error: str = "") -> Campaign:
 
 def test_session_that_reframe_did_not_begin_is_no_verdict_and_no_campaign(tmp_path: Path) -> None:
     campaign = ended(tmp_path / "one", 1, "failed to load configuration: wrong")
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         accept._require_begun(campaign, "ERROR: failed to load configuration: wrong\n")
     assert "nothing was measured: failed to load configuration: wrong" in str(caught.value)
     assert not campaign.folder.exists()
@@ -64,7 +64,7 @@ def test_session_that_reframe_did_not_begin_is_no_verdict_and_no_campaign(tmp_pa
 
 def test_option_that_reframe_does_not_know_is_quoted(tmp_path: Path) -> None:
     campaign = ended(tmp_path / "one", 2)
-    with pytest.raises(EnvironmentProblem, match=r"unrecognized arguments: --x\n  next: reframe -"):
+    with pytest.raises(PrerequisiteError, match=r"unrecognized arguments: --x\n  next: reframe -"):
         accept._require_begun(campaign, "usage: ...\nreframe: error: unrecognized arguments: --x\n")
 
 

@@ -36,7 +36,7 @@ from railgauge.checks.framework.cases import (
 )
 from railgauge.cli import cli
 from railgauge.common import atomic
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.model.failure import DISTURBED, Failure
 from railgauge.model.record import Place, PlaceKey
 from railgauge.slurm import client
@@ -581,7 +581,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
     monkeypatch: pytest.MonkeyPatch, answer: Callable[..., str] | None, waits: bool
 ) -> None:
     def silent(*_: str) -> str:
-        raise EnvironmentProblem("squeue did not answer")
+        raise PrerequisiteError("squeue did not answer")
 
     monkeypatch.setattr(client, "output", answer or silent)
     job = Job(name="check")

@@ -15,7 +15,7 @@ from railgauge import processes
 from railgauge.campaign import folder
 from railgauge.campaign.folder import ENOUGH, PATROL, Campaign, Requested, RunningError, Scope
 from railgauge.cli import cli
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from tests.command_line import invoke
 
 OLDER, NEWER = "20261121T042325Z-lab-91c33c", "20261122T042325Z-lab-0a1b2c"
@@ -87,7 +87,7 @@ def test_results_that_cannot_be_kept_are_an_error_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_RESULTS", "/proc/railgauge")
-    with pytest.raises(EnvironmentProblem, match="cannot make a campaign's folder") as caught:
+    with pytest.raises(PrerequisiteError, match="cannot make a campaign's folder") as caught:
         Campaign.create("lab", "acceptance", SCOPE, ["railgauge", "accept"], REQUESTED)
     assert "RAILGAUGE_RESULTS" in str(caught.value.next_step)
 
@@ -143,7 +143,7 @@ def test_results_that_are_not_mounted_are_not_taken_for_none(
     if kind == "below a file":
         path = path / "results"
         monkeypatch.setenv("RAILGAUGE_RESULTS", str(path))
-    with pytest.raises(EnvironmentProblem, match=str(path)) as refused:
+    with pytest.raises(PrerequisiteError, match=str(path)) as refused:
         folder.all_folders()
     assert "mount it" in str(refused.value.next_step)
 

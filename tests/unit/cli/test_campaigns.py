@@ -9,6 +9,7 @@ import pytest
 from railgauge.campaign.folder import Campaign, Requested, Scope
 from railgauge.cli import cli
 from tests.command_line import invoke
+from tests.unit.widths import assert_fits
 
 
 @pytest.mark.parametrize("text", ["[]", "5", '"accept"', "[" * 100_000, "{", b"\xff"])
@@ -23,7 +24,10 @@ def test_a_damaged_file_leaves_the_others_listed(
     (first.folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     answer = invoke(cli, ["campaigns"])
     assert answer.exit_code == 0
-    listed = dict(line.split("  ", 1) for line in answer.output.splitlines())
+    assert_fits(answer.output)
+    # A line that is too long goes on below, indented.
+    whole = answer.output.replace("\n  ", " ")
+    listed = dict(line.split("  ", 1) for line in whole.splitlines())
     assert listed.keys() == {first.id, second.id}
     assert listed[first.id].startswith("unreadable: ") and name in listed[first.id]
     assert listed[second.id].endswith("no verdict")

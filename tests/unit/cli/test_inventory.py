@@ -11,7 +11,7 @@ from click.testing import Result
 
 from railgauge.cli import inventory
 from railgauge.cluster import inventories
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.model.inventory import Inventory
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
@@ -109,7 +109,7 @@ def test_a_node_of_which_slurm_says_nothing_has_a_job_of_its_own_that_says_whose
 def test_a_node_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(*command: str, limit_s: float = 60) -> str:
         if "--nodelist=vm01" in command:
-            raise EnvironmentProblem("srun: error: Unable to allocate resources")
+            raise PrerequisiteError("srun: error: Unable to allocate resources")
         return json.dumps(BEFORE.as_dict())
 
     monkeypatch.setattr(client, "output", ask)
@@ -152,11 +152,11 @@ class Jobs:
     """Slurm, whose job of several nodes prints `printed` and fails for `problem`."""
 
     printed: list[str]
-    problem: client.SlurmProblem | None = None
+    problem: client.SlurmError | None = None
     of_all: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     alone: list[str] = dataclasses.field(default_factory=list)
 
-    def answer(self, *command: str, limit_s: float) -> tuple[str, client.SlurmProblem | None]:
+    def answer(self, *command: str, limit_s: float) -> tuple[str, client.SlurmError | None]:
         self.of_all.append(command)
         return "\n".join(self.printed), self.problem
 
@@ -197,7 +197,7 @@ def test_idle_nodes_have_one_job_for_all_whose_lines_may_mix(
 def test_who_does_not_answer_in_it_whole_is_asked_alone(
     monkeypatch: pytest.MonkeyPatch, printed: list[str]
 ) -> None:
-    jobs = Jobs(printed, client.SlurmProblem("srun failed"))
+    jobs = Jobs(printed, client.SlurmError("srun failed"))
     assert collected(monkeypatch, jobs) == ["vm00", "vm01"]
     assert jobs.alone == ["vm01"]
 

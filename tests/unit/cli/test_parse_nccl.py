@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from railgauge import cli
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.systems import rehearsal
 from tests.command_line import invoke
 
@@ -77,7 +77,7 @@ def test_a_rehearsal_without_the_lab_goes_nowhere(
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_LAB_DIR", str(tmp_path))
     answer = typed("rehearse", "dgx-spark")
-    assert isinstance(answer.exception, EnvironmentProblem)
+    assert isinstance(answer.exception, PrerequisiteError)
     assert "next: railgauge lab up" in str(answer.exception)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from railgauge.verdict.comparison import measurement_table, promotion
 from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.measured import PLACES, bandwidth
+from tests.unit.widths import assert_fits
 
 STORED = """\
 # The numbers of the lab.
@@ -416,6 +418,8 @@ def test_a_new_file_is_one_that_loads(root: Path) -> None:
 def listed(*words: str) -> str:
     answer = invoke(cli, ["references", "--system", "lab", *words])
     assert answer.exit_code == 0, answer.exception
+    if "--json" not in words:
+        assert_fits(answer.output)
     return answer.output
 
 
@@ -423,7 +427,8 @@ def test_a_baseline_is_listed_with_its_age_and_source(root: Path) -> None:
     ids = several(root)
     promote(*ids, "--write")
     output = listed()
-    assert "baseline" in output and "0 stale" in output and " d " in output
+    assert "baseline" in output and "0 of 1 stale" in output
+    assert re.search(r"\b[0-9]+ d\b", output)
 
 
 @pytest.mark.parametrize(
@@ -439,7 +444,7 @@ def test_a_baseline_is_stale_where_tool_or_firmware_has_moved(
     promote(*several(root), "--write")
     measured.leave(root, 9, values(9), **changes)
     output = " ".join(listed().split())
-    assert "1 stale" in output and words.split(", ")[-1] in output
+    assert "1 of 1 stale" in output and words.split(", ")[-1] in output
 
 
 def test_a_system_without_references_says_what_makes_them(root: Path) -> None:

@@ -16,6 +16,7 @@ from railgauge.verdict.comparison.trend import mann_kendall
 from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.measured import PLACES
+from tests.unit.widths import assert_fits
 
 
 @pytest.fixture
@@ -37,7 +38,10 @@ def leave(root: Path, many: int = 12, **steps: float) -> None:
 
 
 def trend(*words: str) -> Result:
-    return invoke(cli, ["trend", measured.CHECK, "--system", "lab", *words])
+    answer = invoke(cli, ["trend", measured.CHECK, "--system", "lab", *words])
+    if "--json" not in words:
+        assert_fits(answer.output)
+    return answer
 
 
 def test_noise_is_no_trend(root: Path) -> None:

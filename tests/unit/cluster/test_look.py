@@ -16,12 +16,12 @@ from railgauge import paths, systems
 from railgauge.cluster import look as looking
 from railgauge.cluster import mpi, ready
 from railgauge.cluster.look import from_reframe, job_options, parse
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.node.system.readiness import MARK
 from railgauge.slurm import client, reservations
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import Partition
 
@@ -266,7 +266,7 @@ def test_a_line_that_was_cut_is_none() -> None:
 
 def test_what_is_lacking_ends_with_all_of_it_and_what_to_type(cluster: Cluster) -> None:
     cluster.fault("n2", hidden(paths.results_root()))
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         ready.require("site", ALL)
     assert caught.value.exit_code == 3
     assert caught.value.message.startswith("nothing was measured: n2 does not see ")
@@ -279,7 +279,7 @@ def test_a_node_without_a_tool_is_named_before_anything_is_measured(cluster: Clu
     own.mkdir()
     cluster.program("n1/wire-tool", "#!/bin/bash\n")
     cluster.fault("n1", f"PATH={own}:$PATH")
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         ready.require("site", ALL, tools=lambda _: {"wire-tool": ()})
     assert caught.value.message == "nothing was measured: n2 has no wire-tool"
     assert "install wire-tool on n2" in str(caught.value.next_step)
@@ -321,7 +321,7 @@ def test_an_mpi_without_a_launcher_is_the_environment(
     mpi_said: list[tuple[str, str]], stdout: str, stderr: str, words: str
 ) -> None:
     mpi_said.append((stdout, stderr))
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         ready.require("site", ALL, with_mpi=ALL)
     assert (caught.value.exit_code, words in caught.value.message) == (3, True)
     assert "launch_options" in str(caught.value.next_step)
@@ -357,7 +357,7 @@ REFUSED = {
 
 
 def test_a_job_on_a_node_under_test_does_not_wait_for_itself(cluster: Cluster) -> None:
-    with pytest.raises(EnvironmentProblem) as refused:
+    with pytest.raises(PrerequisiteError) as refused:
         ready.require("site", ALL, own=["n2", "login1"])
     assert "n2 runs the job in which this was started" in refused.value.message
     assert "--nodes n[1,3]" in str(refused.value.next_step)
@@ -373,7 +373,7 @@ def test_the_nodes_of_the_own_job_are_known_by_its_number(
     def asked(*command: str) -> str:
         assert f"--jobs={job}" in command
         if answer is None:
-            raise SlurmProblem("Invalid job id specified")
+            raise SlurmError("Invalid job id specified")
         return answer
 
     monkeypatch.setattr(client, "OWN_JOB", job)
@@ -479,7 +479,7 @@ def test_accounting_that_is_off_is_said_with_what_it_needs(cluster: Cluster) -> 
     cluster.program(
         "sacct", "#!/bin/bash\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n"
     )
-    with pytest.raises(EnvironmentProblem, match="accounting is off") as caught:
+    with pytest.raises(PrerequisiteError, match="accounting is off") as caught:
         slurm_jobs.require_answer()
     assert "slurmdbd" in str(caught.value.next_step)
 
@@ -492,7 +492,7 @@ def test_a_slurmdbd_that_is_down_is_named_with_what_to_type(cluster: Cluster) ->
         "to host:head:6819: Connection refused\n"
         "sacct: error: Problem talking to the database: Connection refused' >&2\nexit 1\n",
     )
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         slurm_jobs.require_answer()
     assert caught.value.message.startswith(
         "slurmdbd does not answer at head:6819 (Connection refused)"

@@ -8,7 +8,7 @@ import pytest
 
 from railgauge.cluster import probe
 from railgauge.slurm import client
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.systems import Partition
 
 PARTITION = Partition.model_validate(
@@ -33,7 +33,7 @@ class Slurm:
         self.called.append(command)
         if command[0] == "sbatch":
             if self.refuses:
-                raise SlurmProblem(f"`sbatch` failed: sbatch: error: {self.refuses}")
+                raise SlurmError(f"`sbatch` failed: sbatch: error: {self.refuses}")
             return "7;cluster\n"
         if command[0] == "scancel":
             self.says = ["CANCELLED|None"]

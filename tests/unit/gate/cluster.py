@@ -10,16 +10,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from railgauge.cli import cli
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal, run
 from railgauge.locating import Suspect
 from railgauge.locating.suspects import Measure
 from railgauge.model import inventory
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import Reservation, SlurmNode
 from railgauge.verdict.campaign.finding import Finding
 from tests.command_line import invoke
+from tests.unit.widths import assert_fits
 
 
 class Slurm:
@@ -60,7 +61,7 @@ class Slurm:
         found = {}
         wanted = list(names) or list(self.flags)
         if missing := [name for name in wanted if name not in self.flags]:
-            raise slurm_nodes.UnknownNodes(missing)
+            raise slurm_nodes.UnknownNodesError(missing)
         for name in wanted:
             inside = tuple(r for r, nodes in sorted(self.reserved.items()) if name in nodes)
             more = {"NOT_RESPONDING"} if name in self.silent else set()
@@ -135,7 +136,7 @@ class Slurm:
 
     def unreserve(self, name: str) -> None:
         if name not in self.reserved:
-            raise EnvironmentProblem("Requested reservation is invalid")
+            raise PrerequisiteError("Requested reservation is invalid")
         del self.reserved[name]
         self.at_each()
 
@@ -265,9 +266,9 @@ class Answers:
     def __call__(self, *command: str, limit_s: float = 30) -> str:
         words = " ".join(command)
         if "update nodename=" in words:
-            raise SlurmProblem(self.node)
+            raise SlurmError(self.node)
         if "delete reservationname=" in words:
-            raise SlurmProblem(self.reservation)
+            raise SlurmError(self.reservation)
         if "--version" in words:
             return "slurm-wlm 22.05.8"
         if "show config" in words:
@@ -308,6 +309,8 @@ def said(*words: str) -> tuple[str, int]:
     """What `railgauge gate ...` says, and its exit code."""
     answer = invoke(cli, ["gate", words[0], "--system", "lab", *words[1:]])
     error = answer.exception
+    if words[0] == "status" and "--json" not in words:
+        assert_fits(answer.stdout)
     if isinstance(error, RailgaugeError):
         return f"{answer.output}{error}", error.exit_code
     assert error is None or isinstance(error, SystemExit), repr(error)

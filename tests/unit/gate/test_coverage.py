@@ -20,9 +20,10 @@ from railgauge.cli import cli
 from railgauge.gate import coverage
 from railgauge.model.record import Standing, write_standings
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 from tests.command_line import invoke
+from tests.unit.widths import assert_fits
 
 NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
 FIRST = "20261101T120000Z-lab-000001"
@@ -210,6 +211,8 @@ def asked(
     monkeypatch.setattr(slurm_nodes, "show", lambda names=(): states)
     answer = invoke(cli, ["coverage", "--system", "lab", *options], stderr=stderr)
     assert answer.exit_code == 0, answer.output
+    if "--json" not in options:
+        assert_fits(answer.stdout)
     return answer.output
 
 
@@ -289,7 +292,7 @@ def test_without_slurm_the_records_are_shown(
     monkeypatch.setattr("railgauge.acceptance.session.in_lab", lambda system: False)
 
     def silent(names: Any = ()) -> Any:
-        raise SlurmProblem("slurmctld does not answer")
+        raise SlurmError("slurmctld does not answer")
 
     monkeypatch.setattr(slurm_nodes, "show", silent)
     words = ["coverage", "--system", "lab", "--nodes", "n1"]

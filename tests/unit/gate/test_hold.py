@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from railgauge.cluster import store
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.node import gate as node_gate
-from railgauge.node.gate import NoStore, Rules, changes
+from railgauge.node.gate import Rules, StoreError, changes
 from railgauge.node.inventory.compare import Change
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
@@ -244,7 +244,7 @@ def test_a_pass_waits_for_another_up_to_a_limit(
     monkeypatch.setattr(node_gate, "LOCK_LIMIT_S", 0.2)
     with (area / "hold.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(NoStore, match="taken for more than"):
+        with pytest.raises(StoreError, match="taken for more than"):
             node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
     assert "n1" in nodes.open()
 
@@ -285,7 +285,7 @@ def test_a_node_of_somebody_else_is_left_alone(area: Path, nodes: Slurm) -> None
 
 
 def test_a_store_that_is_not_there_changes_nothing(tmp_path: Path, nodes: Slurm) -> None:
-    with pytest.raises(NoStore, match=r"gate adopt --act"):
+    with pytest.raises(StoreError, match=r"gate adopt --act"):
         node_gate.hold(tmp_path / "gone", {"n1": document("n1")}, act=True)
     assert "n1" in nodes.open()
 
@@ -298,7 +298,7 @@ def test_a_store_that_hangs_changes_nothing(
     # Reading a FIFO that nobody writes waits for ever, as a file server may.
     node_gate.os.mkfifo(record)
     monkeypatch.setattr(node_gate, "STORE_LIMIT_S", 0.2)
-    with pytest.raises(NoStore, match="no answer within"):
+    with pytest.raises(StoreError, match="no answer within"):
         node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
     assert "n1" in nodes.open()
 
@@ -306,7 +306,7 @@ def test_a_store_that_hangs_changes_nothing(
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"ignore": 3}', "nul"])
 def test_damaged_rules_change_nothing(area: Path, nodes: Slurm, content: str) -> None:
     (area / "rules.json").write_text(content)
-    with pytest.raises(NoStore):
+    with pytest.raises(StoreError):
         node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
     assert "n1" in nodes.open()
 
@@ -331,7 +331,7 @@ def test_an_unwritable_store_is_one_clear_error(
 ) -> None:
     (tmp_path / "gate").write_text("a file where the folder should be")
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
-    with pytest.raises(EnvironmentProblem, match="RAILGAUGE_RESULTS"):
+    with pytest.raises(PrerequisiteError, match="RAILGAUGE_RESULTS"):
         store.publish_rules("lab")
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from railgauge.cluster import store
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.installer import MARK
 from railgauge.gate.journal import Roll
@@ -187,7 +187,7 @@ def test_while_a_run_waits_its_nodes_are_drained_before_all_else(
     damaged.write_bytes(kept)
 
     def silent(system: str) -> NoReturn:
-        raise EnvironmentProblem("the store does not answer", next_step="mount it")
+        raise PrerequisiteError("the store does not answer", next_step="mount it")
 
     monkeypatch.setattr(journal, "lost", silent)
     assert gate("run", "--act")[1] == 3

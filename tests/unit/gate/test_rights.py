@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from railgauge.cluster import rights
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.slurm import client
 from tests.unit.gate.cluster import Answers, Campaigns, Slurm, gate, held, said
 
@@ -55,7 +55,7 @@ def test_a_controller_that_does_not_answer_is_no_missing_right(
 ) -> None:
     answers = Answers("admin")
     answers.node = "Unable to contact slurm controller (connect failure)"
-    with pytest.raises(EnvironmentProblem, match="Unable to contact"):
+    with pytest.raises(PrerequisiteError, match="Unable to contact"):
         asked(monkeypatch, answers)
 
 

@@ -14,13 +14,13 @@ import pytest
 from railgauge.acceptance import accept
 from railgauge.cli import cli
 from railgauge.cluster import store
-from railgauge.common.errors import EXIT_SUSPECT, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import EXIT_SUSPECT, PrerequisiteError, RailgaugeError
 from railgauge.gate import journal, lease, partners, run, testing
 from railgauge.gate.lock import alone
 from railgauge.node import gate as node_gate
 from railgauge.slurm import events
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.systems import System
 from tests.command_line import invoke
@@ -326,7 +326,7 @@ def test_what_an_interrupted_run_kept_out_is_tested_by_the_next(
 
 
 def refused(*_: object) -> None:
-    raise SlurmProblem("Invalid user id")
+    raise SlurmError("Invalid user id")
 
 
 def test_a_refused_resume_is_undone(
@@ -375,7 +375,7 @@ def test_a_campaign_that_cannot_begin_is_undone_and_the_next_run_tests(
     held(nodes, "n1")
 
     def no_answer(*_: object, **__: object) -> None:
-        raise EnvironmentProblem("sacct did not answer")
+        raise PrerequisiteError("sacct did not answer")
 
     with monkeypatch.context() as without:
         without.setattr(accept, "run", no_answer)
@@ -393,7 +393,7 @@ def test_of_a_campaign_that_breaks_off_the_partners_come_back_at_once(
     held(nodes, "n1")
 
     def full() -> None:
-        raise EnvironmentProblem("no room")
+        raise PrerequisiteError("no room")
 
     tests.at_each = full
     assert gate("run", "--act") == 3
@@ -594,11 +594,11 @@ def test_slurm_that_refuses_leaves_the_node_reserved_or_drained(
     held(nodes, "n2")
 
     def refuse(*_: object) -> None:
-        raise SlurmProblem("Access/permission denied")
+        raise SlurmError("Access/permission denied")
 
     real = slurm_nodes.drain
     monkeypatch.setattr(slurm_nodes, "drain", refuse)
-    with pytest.raises(SlurmProblem):
+    with pytest.raises(SlurmError):
         go(nodes)
     assert "n2" not in nodes.open()
     monkeypatch.setattr(slurm_nodes, "drain", real)

@@ -8,7 +8,7 @@ import pytest
 
 from railgauge.acceptance import accept
 from railgauge.cluster import store
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.slurm import nodes as slurm_nodes
 
 from .cluster import Campaigns, Slurm, gate, held, said
@@ -62,7 +62,7 @@ def test_what_is_undone_is_drained_as_before(
 ) -> None:
     def full(*_: object, **__: object) -> None:
         assert not nodes.silent
-        raise EnvironmentProblem("no room")
+        raise PrerequisiteError("no room")
 
     monkeypatch.setattr(accept, "run", full)
     held(nodes, "n1")

@@ -13,12 +13,13 @@ from scipy import stats
 
 from railgauge.campaign.folder import STANDING
 from railgauge.cli import cli
-from railgauge.cluster.store import Teeth
+from railgauge.cluster.store import Enforcement
 from railgauge.gate import trust
 from railgauge.gate.trust import Count
 from railgauge.model.record import Standing, write_standings
 from tests.command_line import invoke
 from tests.unit.report.feeds.test_schemas import require
+from tests.unit.widths import assert_fits
 
 
 def standing(*checks: str, alarms: Mapping[str, bool] | None = None) -> Standing:
@@ -103,7 +104,9 @@ def test_the_bounds_are_those_of_clopper_and_pearson(tests: int, data: st.DataOb
         ("hold", Count(tests=1000, open=5), "hold"),
     ],
 )
-def test_a_check_holds_when_it_is_surely_right(now: Teeth, count: Count, proposed: Teeth) -> None:
+def test_a_check_holds_when_it_is_surely_right(
+    now: Enforcement, count: Count, proposed: Enforcement
+) -> None:
     assert trust.propose(now, count) == proposed
 
 
@@ -133,6 +136,7 @@ def test_the_command_tells_and_proposes(tmp_path: Path, monkeypatch: pytest.Monk
         "Brandnew: record -> hold: edit enforcement in configs/systems/lab/gate.yaml"
         in answer.output
     )
+    assert_fits(answer.output)
     answer = invoke(cli, ["gate", "trust", "--system", "lab", "--json"])
     require("gate-trust", json.loads(answer.output))
     by_check = {one["check"]: one for one in json.loads(answer.output)["checks"]}

@@ -20,14 +20,14 @@ import pytest
 
 from railgauge import processes
 from railgauge.cluster import store
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
 from railgauge.gate.installer import BEGIN
 from railgauge.gate.journal import Roll
 from railgauge.node import gate as node_gate
 from railgauge.processes import Process
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 from .cluster import Campaigns, Killed, Slurm, held
 from .cluster import said as gate
@@ -141,7 +141,7 @@ def test_a_journal_that_cannot_be_written_begins_nothing(
 
     one = begin(["n1"], f"touch {tmp_path}/begun")
     monkeypatch.setattr(store, "write_json", full)
-    with pytest.raises(EnvironmentProblem, match="No space left"):
+    with pytest.raises(PrerequisiteError, match="No space left"):
         roll.go_on(one, [], lambda _: None)
     nobody_begins(one)
     assert not (tmp_path / "begun").exists()
@@ -593,11 +593,11 @@ def test_a_batch_whose_run_measured_nothing_is_tested_by_the_next(
     area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> None:
-        raise SlurmProblem("Invalid user id")
+        raise SlurmError("Invalid user id")
 
     with monkeypatch.context() as without:
         without.setattr(slurm_nodes, "resume", refuse)
-        with pytest.raises(SlurmProblem):
+        with pytest.raises(SlurmError):
             roll.go_on(begin(["n1", "n2"], "true"), [], lambda _: None)
     assert nodes.open() == {"n2", "n3", "n4"} and not nodes.reserved
     assert gate("run", "--act")[1] == 0

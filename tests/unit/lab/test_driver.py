@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab import driver, render
 from railgauge.lab.spec import LabSpec
 
@@ -82,13 +82,13 @@ def test_libraries_that_the_loader_knows_are_found(
 )
 def test_what_lacks_is_named(machine: Path, missing: str, says: str) -> None:
     (machine / missing).unlink()
-    with pytest.raises(EnvironmentProblem, match=says) as raised:
+    with pytest.raises(PrerequisiteError, match=says) as raised:
         driver.of_host(1)
     assert raised.value.next_step is not None and "nvidia-smi" in raised.value.next_step
 
 
 def test_a_node_needs_as_many_gpus_as_it_shall_have(machine: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match=r"no .*/dev/nvidia1\n"):
+    with pytest.raises(PrerequisiteError, match=r"no .*/dev/nvidia1\n"):
         driver.of_host(2)
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.lab import faults, flapping, switches
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Unit
@@ -75,7 +75,7 @@ class Struck:
     def _noting(self, action: str) -> Any:
         def note(kind: Any, lab: Lab, node: Any, *arguments: Any, **named: Any) -> None:
             if self.broken:
-                raise EnvironmentProblem(f"{node.name} is off")
+                raise PrerequisiteError(f"{node.name} is off")
             told = [action, node.name, *arguments, *named.values()]
             self.done.append(" ".join(str(word) for word in told))
 
@@ -181,14 +181,14 @@ def test_fault_in_place_is_remembered_with_its_interface(struck: Struck) -> None
 
 def test_fault_that_could_not_be_made_is_not_remembered(struck: Struck) -> None:
     struck.broken = True
-    with pytest.raises(EnvironmentProblem, match="n5 is off"):
+    with pytest.raises(PrerequisiteError, match="n5 is off"):
         struck.add("loss", "n5", 1.0)
     assert struck.active() == []
 
 
 def test_no_process_to_stop_is_an_error_and_not_remembered(struck: Struck) -> None:
     struck.found = False
-    with pytest.raises(EnvironmentProblem, match="n1 runs no process with 'agent' in its command"):
+    with pytest.raises(PrerequisiteError, match="n1 runs no process with 'agent' in its command"):
         struck.add("stopped", "n1", process="agent")
     assert struck.active() == []
 
@@ -673,7 +673,7 @@ def test_a_controller_that_ends_after_its_start_is_an_error(
     down = subprocess.CompletedProcess([], 0, "Slurmctld(primary) at head is DOWN\n", "")
     monkeypatch.setattr(Lab, "on_head", lambda *_, **__: down)
     monkeypatch.setattr(Lab, "service_runs", lambda *_: False)
-    with pytest.raises(EnvironmentProblem, match="slurmctld was started, and does not answer"):
+    with pytest.raises(PrerequisiteError, match="slurmctld was started, and does not answer"):
         struck.add("slurmctld-restart")
 
 

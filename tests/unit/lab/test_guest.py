@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab import guest
 from tests.unit.node.sweeping import PATIENCE_S
 
@@ -191,7 +191,7 @@ def test_error_of_the_agent_is_told_with_socket_and_command(serve: Serve) -> Non
             return line({"error": {"class": "GenericError", "desc": "no such file"}})
         return Agent()(request)
 
-    with pytest.raises(EnvironmentProblem, match=r"^n5\.agent: guest-exec: no such file$"):
+    with pytest.raises(PrerequisiteError, match=r"^n5\.agent: guest-exec: no such file$"):
         guest.run(serve(answer).path, COMMAND, PATIENCE_S)
 
 
@@ -199,7 +199,7 @@ def test_error_of_the_agent_is_told_with_socket_and_command(serve: Serve) -> Non
 def test_closed_connection_is_told(serve: Serve, last: str) -> None:
     agent = Agent(DONE)
     server = serve(lambda request: None if request["execute"] == last else agent(request))
-    with pytest.raises(EnvironmentProblem, match=r"n5\.agent closed the connection"):
+    with pytest.raises(PrerequisiteError, match=r"n5\.agent closed the connection"):
         guest.run(server.path, COMMAND, PATIENCE_S)
 
 
@@ -209,7 +209,7 @@ def test_connection_that_is_reset_is_told() -> None:
     with ours:
         ours.sendall(b"{}\n")
         other.close()
-        with pytest.raises(EnvironmentProblem, match=r"^n5\.agent: Connection reset by peer$"):
+        with pytest.raises(PrerequisiteError, match=r"^n5\.agent: Connection reset by peer$"):
             guest._Line(ours, "n5.agent").receive()
 
 
@@ -218,7 +218,7 @@ def test_guest_that_does_not_answer_is_given_up(serve: Serve, silent: str) -> No
     agent = Agent(DONE)
     server = serve(lambda request: b"" if request["execute"] == silent else agent(request))
     # A server that is waited for ends the connection, later.
-    with pytest.raises(EnvironmentProblem, match=r"n5\.agent does not answer"):
+    with pytest.raises(PrerequisiteError, match=r"n5\.agent does not answer"):
         guest.run(server.path, COMMAND, 0.3)
 
 
@@ -229,18 +229,18 @@ def test_command_that_does_not_end_is_given_up_with_its_words(
     # It is asked again once, and then its time is over.
     clock = iter([0.0, 0.0, PATIENCE_S + 1.0])
     monkeypatch.setattr(guest.time, "monotonic", lambda: next(clock))
-    with pytest.raises(EnvironmentProblem, match=rf"`ip link` did not end within {PATIENCE_S} s"):
+    with pytest.raises(PrerequisiteError, match=rf"`ip link` did not end within {PATIENCE_S} s"):
         guest.run(server.path, COMMAND, PATIENCE_S)
 
 
 def test_missing_socket_is_told(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match=r"^n5\.agent: No such file or directory$"):
+    with pytest.raises(PrerequisiteError, match=r"^n5\.agent: No such file or directory$"):
         guest.run(tmp_path / "n5.agent", COMMAND, PATIENCE_S)
 
 
 def test_socket_that_nobody_listens_at_is_told(tmp_path: Path, serve: Serve) -> None:
     serve(Agent()).close()
-    with pytest.raises(EnvironmentProblem, match=r"^n5\.agent: Connection refused$"):
+    with pytest.raises(PrerequisiteError, match=r"^n5\.agent: Connection refused$"):
         guest.run(tmp_path / "n5.agent", COMMAND, PATIENCE_S)
 
 
@@ -255,7 +255,7 @@ def test_path_may_be_longer_than_a_sockets_name(serve: Serve, tmp_path: Path) ->
 def test_no_descriptor_is_left_open(serve: Serve, tmp_path: Path) -> None:
     server = serve(Agent(DONE))
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with contextlib.suppress(EnvironmentProblem):
+    with contextlib.suppress(PrerequisiteError):
         guest.run(tmp_path / "none", COMMAND, PATIENCE_S)
     guest.run(server.path, COMMAND, PATIENCE_S)
     server.close()
@@ -298,11 +298,11 @@ def test_error_of_qemu_is_told_with_socket_and_command(serve: Serve) -> None:
         return monitored(request)
 
     server = serve(answer, greeting=GREETING)
-    with pytest.raises(EnvironmentProblem, match=r"n5\.agent: set_link: Device 'x' not found"):
+    with pytest.raises(PrerequisiteError, match=r"n5\.agent: set_link: Device 'x' not found"):
         guest.monitor(server.path, "set_link", name="x", up=True)
 
 
 def test_qemu_that_ends_while_it_is_asked_is_told(serve: Serve) -> None:
     server = serve(lambda request: None, greeting=GREETING)
-    with pytest.raises(EnvironmentProblem, match="closed the connection"):
+    with pytest.raises(PrerequisiteError, match="closed the connection"):
         guest.monitor(server.path, "quit")

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab import host, releases, render, rootfs, spec
 from railgauge.lab.cluster import Lab
 
@@ -29,13 +29,13 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 def test_another_user_is_told_to_become_root(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(EnvironmentProblem, match="needs root"):
+    with pytest.raises(PrerequisiteError, match="needs root"):
         lab.up()
 
 
 def test_another_distribution_is_named(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "os-release").write_text('ID="rocky"\nID_LIKE="rhel centos fedora"\n')
-    with pytest.raises(EnvironmentProblem, match=r"Debian or Ubuntu; this is .*rocky"):
+    with pytest.raises(PrerequisiteError, match=r"Debian or Ubuntu; this is .*rocky"):
         lab.up()
 
 
@@ -52,7 +52,7 @@ def test_a_missing_tool_is_named_with_its_package(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "tc" else f"/bin/{tool}")
-    with pytest.raises(EnvironmentProblem, match="not installed: tc") as caught:
+    with pytest.raises(PrerequisiteError, match="not installed: tc") as caught:
         lab.up()
     assert caught.value.next_step == "apt-get install iproute2"
 
@@ -63,7 +63,7 @@ def test_too_little_disk_is_said_before_the_image_is_built(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**10, 9 * 10**9, 10**9))
     monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
-    with pytest.raises(EnvironmentProblem, match=r"0\.9 GiB free"):
+    with pytest.raises(PrerequisiteError, match=r"0\.9 GiB free"):
         lab.up()
 
 
@@ -73,7 +73,7 @@ def test_too_little_memory_is_said_before_anything_starts(
     (tmp_path / "meminfo").write_text("MemTotal: 900000 kB\nMemAvailable: 500000 kB\n")
     monkeypatch.setattr(host, "_MEMORY", tmp_path / "meminfo")
     monkeypatch.setattr(rootfs, "ensure", lambda *_: tmp_path)
-    with pytest.raises(EnvironmentProblem, match="488 MiB of memory available"):
+    with pytest.raises(PrerequisiteError, match="488 MiB of memory available"):
         lab.up()
 
 
@@ -165,7 +165,7 @@ def test_an_image_that_could_not_be_built_leaves_its_log_only(
     monkeypatch.setattr(subprocess, "run", builders)
     removed: list[Path] = []
     monkeypatch.setattr(rootfs, "remove", removed.append)
-    with pytest.raises(EnvironmentProblem, match="exit code 3") as caught:
+    with pytest.raises(PrerequisiteError, match="exit code 3") as caught:
         rootfs._build(tmp_path / "image", releases.DEFAULT, print)
     assert "    first\n    no room" in caught.value.message
     assert likely in (caught.value.next_step or "")
@@ -174,7 +174,7 @@ def test_an_image_that_could_not_be_built_leaves_its_log_only(
 
 def test_vm_nodes_are_refused_on_a_release_without_them(lab: Lab) -> None:
     lab.release = releases.named("bookworm")
-    with pytest.raises(EnvironmentProblem, match=r"n\[5-6\]: the lab has no VM nodes on bookworm"):
+    with pytest.raises(PrerequisiteError, match=r"n\[5-6\]: the lab has no VM nodes on bookworm"):
         lab.up(nodes=["n1", "n5", "n6"])
 
 
@@ -190,9 +190,7 @@ def test_all_nodes_of_a_release_without_vms_are_those_that_need_none(
 
 
 def test_a_release_that_nobody_knows_is_an_error_with_those_that_are() -> None:
-    with pytest.raises(
-        EnvironmentProblem, match="'buster'; it can from bullseye, bookworm, trixie"
-    ):
+    with pytest.raises(PrerequisiteError, match="'buster'; it can from bullseye, bookworm, trixie"):
         releases.named("buster")
 
 
@@ -211,5 +209,5 @@ def test_a_head_that_ends_in_mid_start_is_told_with_what_it_said(
     lab.folders.log.mkdir(parents=True)
     (lab.folders.log / "boot-head.log").write_text("slurmdbd ended: fatal: null result\n")
     monkeypatch.setattr(Lab, "require_up", lambda lab: None)
-    with pytest.raises(EnvironmentProblem, match=r"head ended while it started:\n .*null result"):
+    with pytest.raises(PrerequisiteError, match=r"head ended while it started:\n .*null result"):
         lab.wait_until_idle()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab import initrd
 from railgauge.lab.initrd import load_order
 
@@ -120,7 +120,7 @@ def test_the_images_kernel_is_found(tmp_path: Path) -> None:
 
 
 def test_image_without_boot_has_no_kernel(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="boot holds 0 kernels, expected 1"):
+    with pytest.raises(PrerequisiteError, match="boot holds 0 kernels, expected 1"):
         initrd.kernel(tmp_path)
 
 
@@ -128,7 +128,7 @@ def test_image_with_two_kernels_does_not_say_which_one_to_start(tmp_path: Path) 
     (tmp_path / "boot").mkdir()
     for version in ("6.12.1", "6.12.2"):
         (tmp_path / "boot" / f"vmlinuz-{version}").touch()
-    with pytest.raises(EnvironmentProblem, match="boot holds 2 kernels, expected 1"):
+    with pytest.raises(PrerequisiteError, match="boot holds 2 kernels, expected 1"):
         initrd.kernel(tmp_path)
 
 

@@ -13,7 +13,7 @@ from railgauge import paths
 from railgauge.acceptance import session
 from railgauge.cli import cli
 from railgauge.cli.lab import open_lab
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, PrerequisiteError, RailgaugeError
 from railgauge.lab import releases, render, spec, system_in
 from railgauge.lab.cluster import Lab
 from railgauge.processes import Process
@@ -88,7 +88,7 @@ def test_a_command_of_a_user_has_nothing_of_roots_environment(is_up: Path) -> No
 
 
 def test_a_user_that_the_lab_has_not_is_named_with_those_that_it_has(is_up: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="no user 'carol'; it has root, alice, bob"):
+    with pytest.raises(PrerequisiteError, match="no user 'carol'; it has root, alice, bob"):
         open_lab().enter("login", "id", user="carol")
 
 
@@ -98,24 +98,24 @@ def test_the_lab_that_is_up_is_the_one_that_was_asked_for(is_up: Path) -> None:
 
 
 def test_another_release_than_the_one_that_is_up_is_refused(is_up: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="is bookworm, not trixie") as caught:
+    with pytest.raises(PrerequisiteError, match="is bookworm, not trixie") as caught:
         open_lab("trixie")
     assert caught.value.next_step == "railgauge lab down, then again"
 
 
 def test_another_cluster_than_the_one_that_is_up_is_refused(is_up: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match=r"is another than .*lab\.yaml"):
+    with pytest.raises(PrerequisiteError, match=r"is another than .*lab\.yaml"):
         open_lab(file=spec.file())
 
 
 def test_the_lab_of_another_system_than_the_one_that_is_up_is_refused(is_up: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="is of system lab, not lab32") as caught:
+    with pytest.raises(PrerequisiteError, match="is of system lab, not lab32") as caught:
         open_lab(system="lab32")
     assert caught.value.next_step == "railgauge lab down, then again"
 
 
 def test_no_jobs_of_a_system_go_to_the_lab_of_another(is_up: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="is of system lab, not lab32") as caught:
+    with pytest.raises(PrerequisiteError, match="is of system lab, not lab32") as caught:
         session.enter_lab_mounts("lab32")
     assert caught.value.next_step == "railgauge lab down; railgauge lab up --system lab32"
 
@@ -131,7 +131,7 @@ def test_mounts_that_cannot_be_entered_are_said(
     other_thread = threading.Thread(target=over.wait)
     other_thread.start()
     try:
-        with pytest.raises(EnvironmentProblem, match=r"cannot be entered: .*Invalid argument"):
+        with pytest.raises(PrerequisiteError, match=r"cannot be entered: .*Invalid argument"):
             session.enter_lab_mounts("lab")
     finally:
         over.set()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from railgauge import paths
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.fabric import expected
 from railgauge.lab import fault_kinds, faults, spec, subnet
 from railgauge.lab.cluster import Lab
@@ -156,20 +156,20 @@ def test_a_cable_is_not_pulled_and_moved_at_once(lab: Lab) -> None:
 
 
 def test_what_ibsim_refuses_is_an_error(lab: Lab) -> None:
-    with pytest.raises(EnvironmentProblem, match='refused `Unlink "nosuch"`: # nodeid'):
+    with pytest.raises(PrerequisiteError, match='refused `Unlink "nosuch"`: # nodeid'):
         subnet.console(lab, 'Unlink "nosuch"')
 
 
 def test_an_ibsim_that_is_silent_is_an_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lab, "on_head", lambda *_, **__: None)
     monkeypatch.setattr(subnet, "_ANSWER_S", 0.01)
-    with pytest.raises(EnvironmentProblem, match="does not answer") as caught:
+    with pytest.raises(PrerequisiteError, match="does not answer") as caught:
         subnet.console(lab, "Verbose")
     assert "lab logs ibsim" in str(caught.value.next_step)
 
 
 def test_a_release_without_ibsim_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="no InfiniBand subnet on bookworm"):
+    with pytest.raises(PrerequisiteError, match="no InfiniBand subnet on bookworm"):
         subnet.prepare(Lab(LAB_IB, {}, tmp_path, release=RELEASES["bookworm"]))
 
 
@@ -185,5 +185,5 @@ def test_a_fault_is_not_told_an_ibsim_that_has_ended(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lab, "service_runs", lambda *_: False)
-    with pytest.raises(EnvironmentProblem, match="ibsim does not run"):
+    with pytest.raises(PrerequisiteError, match="ibsim does not run"):
         faults.add_typed(lab, "ib-down", ["n1:mlx5_0"])

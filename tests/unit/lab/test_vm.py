@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.cli.lab import open_lab
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.lab import guest, initrd, network, vm
 from railgauge.lab.cluster import Lab
 from railgauge.lab.spec import LabSpec, Node
@@ -362,11 +362,11 @@ def test_node_that_does_not_boot_is_told_with_the_end_of_its_console(
     (lab.folders.log / "boot-n5.log").write_text(console)
 
     def silent(*_: Any, **__: Any) -> Any:
-        raise EnvironmentProblem("n5.agent: Connection reset by peer")
+        raise PrerequisiteError("n5.agent: Connection reset by peer")
 
     monkeypatch.setattr(vm.VmNodes, "run", silent)
     monkeypatch.setattr(Lab, "machine", lambda *_: object() if alive else None)
-    with pytest.raises(EnvironmentProblem, match=f"^n5 {how}") as caught:
+    with pytest.raises(PrerequisiteError, match=f"^n5 {how}") as caught:
         vm.VmNodes().wait_until_up(lab, node(), timeout_s=0.1)
     first, *rest = caught.value.message.splitlines()
     assert first.endswith(" (Kernel panic - not syncing: no init); the last lines of its console:")
@@ -398,7 +398,7 @@ def test_other_machines_are_told_of_namespace_nodes(
     monkeypatch: pytest.MonkeyPatch, machine: str
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    with pytest.raises(EnvironmentProblem, match=f"need x86_64, this is {machine}") as caught:
+    with pytest.raises(PrerequisiteError, match=f"need x86_64, this is {machine}") as caught:
         vm.require()
     assert caught.value.next_step == "railgauge lab up --nodes n[1-4]: namespace nodes only"
 
@@ -568,7 +568,7 @@ def test_rdma_device_has_the_number_of_its_rail(
 def test_command_that_fails_in_the_guest_is_told_with_node_and_words(lab: Lab, told: Told) -> None:
     told.code = 2
     message = "`ip link set eth1 mtu 1500` on n5: RTNETLINK answers: no"
-    with pytest.raises(EnvironmentProblem, match=message):
+    with pytest.raises(PrerequisiteError, match=message):
         vm.VmNodes().set_mtu(lab, node(), "eth1", 1500)
 
 

@@ -46,7 +46,7 @@ def test_value_that_is_no_number_is_refused(value: Any) -> None:
 
 
 def test_a_state_is_part_of_what_is_measured_and_of_its_name() -> None:
-    busy = GOOD.under("busy")
+    busy = GOOD.with_state("busy")
     assert (busy.operation, busy.variable) == ("tcp busy", "bandwidth_busy")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from railgauge.common.spread import jain
 from railgauge.model import uplinks
-from railgauge.model.uplinks import CountersUnread, Uplink
+from railgauge.model.uplinks import CountersError, Uplink
 
 ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
 
@@ -44,7 +44,7 @@ def test_a_leafs_name_is_its_own() -> None:
 )
 def test_what_is_no_list_of_uplinks_is_one_clear_error(document: Any, says: str) -> None:
     text = document if isinstance(document, str) else json.dumps(document)
-    with pytest.raises(CountersUnread) as caught:
+    with pytest.raises(CountersError) as caught:
         uplinks.parse(text)
     assert says in str(caught.value) and "expected" in str(caught.value)
 
@@ -72,7 +72,7 @@ def test_what_was_carried_is_the_difference() -> None:
 def test_counters_that_say_nothing_of_the_job_are_refused(
     before: list[Uplink], after: list[Uplink], says: str
 ) -> None:
-    with pytest.raises(CountersUnread, match=says):
+    with pytest.raises(CountersError, match=says):
         uplinks.carried(before, after)
 
 

@@ -31,7 +31,7 @@ from railgauge.patrol import journal, run
 from railgauge.patrol.choose import Candidate
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.verdict.campaign.finding import Finding
 from tests.command_line import invoke
 from tests.unit.gate.cluster import Slurm
@@ -417,7 +417,7 @@ class Ran:
                 nodes=pair,
                 passed=not {self.bad, *self.taken} & set(pair),
                 failed=self.bad in pair,
-                like="",
+                repeats="",
                 complete=not set(self.taken) & set(pair),
                 unreferenced=False,
                 result="",
@@ -582,7 +582,7 @@ def test_a_guilty_node_that_cannot_be_held_is_told(
     monkeypatch.setenv("RAILGAUGE_ON_SUSPECT", shlex.quote(str(command)))
 
     def no_answer(*_: Any, **__: Any) -> Any:
-        raise node_gate.NoStore("no answer") if silent == "store" else SlurmProblem("no answer")
+        raise node_gate.StoreError("no answer") if silent == "store" else SlurmError("no answer")
 
     monkeypatch.setattr(node_gate, "drain_within_cap", no_answer)
     code, said = patrolled(Ran("n2"))

@@ -13,7 +13,7 @@ import pytest
 
 from railgauge import paths
 from railgauge.checks.preflight import link_state
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem
+from railgauge.common.errors import ConfigurationError, PrerequisiteError
 from railgauge.model import record, uplinks
 from railgauge.node.orchestration import sweep_file
 from railgauge.node.system import srun_output
@@ -95,14 +95,17 @@ def _inventory() -> None:
     ("read", "error"),
     [
         (lambda folder: record.read_record(_file(folder)), record.BrokenRecordError),
-        (lambda folder: sweep_file.read(_file(folder)), sweep_file.BadSweep),
+        (lambda folder: sweep_file.read(_file(folder)), sweep_file.SweepError),
         (lambda folder: lock.read(_file(folder)), ConfigurationError),
         (_raw, ValueError),
-        (lambda _: uplinks.parse(NESTED), uplinks.CountersUnread),
+        (lambda _: uplinks.parse(NESTED), uplinks.CountersError),
         (lambda _: link_state.parse(NESTED), ParseError),
-        (lambda _: _inventory(), EnvironmentProblem),
+        (lambda _: _inventory(), PrerequisiteError),
         # Of a stranger, who has not proved himself.
-        (lambda _: protocol.document_of(NESTED.encode()[: protocol.HELLO_BYTES]), protocol.Refused),
+        (
+            lambda _: protocol.document_of(NESTED.encode()[: protocol.HELLO_BYTES]),
+            protocol.ProtocolError,
+        ),
     ],
 )
 def test_what_is_nested_too_deeply_is_damaged(

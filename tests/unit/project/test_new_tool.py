@@ -103,7 +103,7 @@ def version_argv():
 
 def read(texts, codes, options):
     if options and options.streams != 1:
-        return Reading.refused(f"1 stream, expected {options.streams}")
+        return Reading.invalid(f"1 stream, expected {options.streams}")
     return Reading(True, "1 stream", Completeness.UNKNOWN)
 
 BY_HAND = ByHand(("its output",), "", {"streams": integer}, Options, read, ("streams=1",))

@@ -90,6 +90,29 @@ def test_what_fits_in_no_way_has_each_value_with_its_header() -> None:
     assert "  bandwidth 0\n" in text and "median 9.5 ±3%" in text and "verdict ok" in text
 
 
+def of_nodes(width: int) -> list[str]:
+    made = Table(show_edge=False, pad_edge=False)
+    for header in ("node", "now", "to know"):
+        made.add_column(header)
+    made.add_row("n1", "held", "not accepted by 20261121T120000Z-lab-000003: slow")
+    made.add_row("n2", "in service", "")
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, color_system=None)
+    layout.print_table(console, made, group=0, below=("to know",))
+    return buffer.getvalue().splitlines()
+
+
+def test_sentences_of_a_row_follow_it_where_it_has_no_room_for_them() -> None:
+    assert of_nodes(40) == [
+        "node  now",
+        "n1    held",
+        "  to know: not accepted by",
+        "    20261121T120000Z-lab-000003: slow",
+        "n2    in service",
+    ]
+    assert "held" in of_nodes(80)[2] and "slow" in of_nodes(80)[2]
+
+
 def test_standard_output_that_is_no_terminal_has_80_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

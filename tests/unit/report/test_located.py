@@ -31,6 +31,8 @@ def test_a_verdict_says_it_as_text_and_as_page_where_it_is_left_open(
     tmp_path: Path, fewest: Fewest | None, said: bool
 ) -> None:
     verdict = dataclasses.replace(
-        pages.cluster(tmp_path, 4, 2, bad=(1, 1)), suspects=(), fewest_good=fewest
+        pages.cluster(tmp_path, 4, 2, bad=(1, 1)),
+        suspects=(),
+        min_good_results_of_cleared_end=fewest,
     )
     assert (LINE in text.plain(verdict, width=200)) == (LINE in page.html(verdict)) == said

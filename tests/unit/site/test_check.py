@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from railgauge import hostlist, paths, systems
 from railgauge.cli.system import system as commands
 from railgauge.cluster import check_names
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, PrerequisiteError, RailgaugeError
 from railgauge.model import references
 from railgauge.site import check, host_pattern, mapping, new
 from railgauge.site.check import checks
@@ -140,7 +140,7 @@ Nodes = Mapping[str, tuple[str, str]]
 
 
 def no_slurm(*_: str) -> str:
-    raise EnvironmentProblem("scontrol is not on the path: no Slurm here")
+    raise PrerequisiteError("scontrol is not on the path: no Slurm here")
 
 
 def answers(partitions: str, nodes: str) -> Run:
@@ -249,7 +249,7 @@ def test_slurm_without_partitions_has_none() -> None:
     ],
 )
 def test_answer_that_is_none_of_slurms_is_told(partitions: str, nodes: str, says: str) -> None:
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         cluster(answers(partitions, nodes))
     assert says in str(caught.value)
 
@@ -834,7 +834,7 @@ MORE_IN_THE_SERIES = """\
       nics: {cables: [[eth1, eth2]], mtu_bytes: 9000, series_only: true}
       required: """
 
-_OF_THE_SERIES = "is required, and railgauge accept --series alone measures that; next: mend "
+_OF_THE_SERIES = "is required, and railgauge accept --series alone measures that; next: fix "
 
 
 @pytest.fixture
@@ -1284,7 +1284,7 @@ def test_without_permission_nothing_is_made(
     pod: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     monkeypatch.setattr(step, fail)
-    with pytest.raises(EnvironmentProblem, match="Permission denied: nothing was made") as caught:
+    with pytest.raises(PrerequisiteError, match="Permission denied: nothing was made") as caught:
         made()
     assert "next: work in a clone that you may write to" in str(caught.value)
     assert left_behind() == ["pod"]
@@ -1586,7 +1586,7 @@ def test_check_prints_a_line_each_and_the_sum(pod: Path, monkeypatch: pytest.Mon
 def test_check_says_that_accounting_is_off(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_accounting(*command: str, **more: float) -> str:
         if command[0] == "sacct":
-            raise client.NoAccounting
+            raise client.AccountingError
         return a_slurm(OURS)(*command, **more)
 
     answer = run(monkeypatch, without_accounting, "check", "pod")
@@ -1620,7 +1620,7 @@ def test_new_from_slurm_without_slurm_makes_nothing(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = run(monkeypatch, no_slurm, "new", "mine", "--like", "pod", "--from-slurm")
-    assert isinstance(answer.exception, EnvironmentProblem)
+    assert isinstance(answer.exception, PrerequisiteError)
     assert "nothing was made: " in str(answer.exception)
     assert "no Slurm here" in str(answer.exception)
     assert "without it: railgauge system new mine --like pod" in str(answer.exception)

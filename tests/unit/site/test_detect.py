@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.node.inventory import detect as on_node
 from railgauge.node.system import srun_output
 from railgauge.site.detect import Seen, agreed, documents, look
@@ -124,7 +124,7 @@ def test_long_documents_of_nodes_may_mix() -> None:
 
 
 def test_a_job_without_a_document_is_an_error() -> None:
-    with pytest.raises(EnvironmentProblem, match="the job printed no inventory: 'Welcome"):
+    with pytest.raises(PrerequisiteError, match="the job printed no inventory: 'Welcome"):
         documents("Welcome\n", "batch")
 
 
@@ -169,7 +169,7 @@ def test_a_node_is_found_by_the_names_that_slurm_has_for_it() -> None:
 
 def failing(said: str) -> Any:
     def ask(*command: str, limit_s: float) -> str:
-        raise EnvironmentProblem(f"`{' '.join(command)}` failed: {said}")
+        raise PrerequisiteError(f"`{' '.join(command)}` failed: {said}")
 
     return ask
 
@@ -202,7 +202,7 @@ def failing(said: str) -> Any:
     ids=["checkout", "python", "old-python", "account", "busy", "other"],
 )
 def test_a_job_that_fails_is_told_in_plain_words(said: str, meaning: str) -> None:
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         look("batch", a_slurm(c1="idle"), [], failing(said))
     assert meaning in caught.value.message
     assert said.splitlines()[0] in caught.value.message
@@ -210,7 +210,7 @@ def test_a_job_that_fails_is_told_in_plain_words(said: str, meaning: str) -> Non
 
 
 def test_no_free_node_is_told_with_their_states() -> None:
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         look("batch", a_slurm(c1="down", c2="allocated"), [], failing(""))
     assert "no node of Slurm's partition batch is free: c1 down, c2 allocated" in str(caught.value)
 

@@ -11,7 +11,7 @@ from railgauge import systems
 from railgauge.cluster import mpi as starting
 from railgauge.cluster import probe
 from railgauge.cluster.look import Look, NodeLook
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.model.record import Listed
 from railgauge.site import run as running
 from railgauge.site.check import Line, checks
@@ -166,7 +166,7 @@ def test_accounting_that_does_not_know_a_job_is_a_problem(monkeypatch: pytest.Mo
 
 def test_without_accounting_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def off() -> None:
-        raise client.NoAccounting
+        raise client.AccountingError
 
     monkeypatch.setattr(slurm_jobs, "require_answer", off)
     first, rest = running.lines("site")
@@ -176,7 +176,7 @@ def test_without_accounting_nothing_is_started(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_slurm_of_another_system_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def never() -> None:
-        raise EnvironmentProblem("asked")
+        raise PrerequisiteError("asked")
 
     monkeypatch.setattr(slurm_jobs, "require_answer", never)
     (line,) = running.lines("site", owner="other")

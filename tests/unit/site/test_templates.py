@@ -15,7 +15,7 @@ from railgauge import paths, systems
 from railgauge.checks.framework import minimum_bounds
 from railgauge.cli.system import system as commands
 from railgauge.cluster.store import rules
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.model import references
 from railgauge.model.measurement import Measurement
 from railgauge.node.system import srun_output
@@ -191,7 +191,7 @@ def test_nothing_is_left_where_it_cannot_be_made(monkeypatch: pytest.MonkeyPatch
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.rename", fail)
-    with pytest.raises(EnvironmentProblem, match="Permission denied: nothing was made"):
+    with pytest.raises(PrerequisiteError, match="Permission denied: nothing was made"):
         made("tcp", BATCH)
     assert list(paths.SYSTEMS.iterdir()) == []
 
@@ -329,7 +329,7 @@ def test_required_check_whose_link_is_open_needs_a_baseline() -> None:
 
 
 def no_slurm(*_: str) -> str:
-    raise EnvironmentProblem("scontrol is not on the path: no Slurm here")
+    raise PrerequisiteError("scontrol is not on the path: no Slurm here")
 
 
 def a_cluster(*command: str, **_: Any) -> str:

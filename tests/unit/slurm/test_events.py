@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from railgauge.slurm import client, events
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 #: As sacctmgr of Slurm 24.11 prints it: `$` is a maintenance.
 PRINTED = """\
@@ -41,7 +41,7 @@ def test_only_what_a_person_set_down_since_then_counts(monkeypatch: pytest.Monke
 
 
 def test_without_accounting_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "answer", lambda *_: ("", SlurmProblem("no slurmdbd")))
+    monkeypatch.setattr(client, "answer", lambda *_: ("", SlurmError("no slurmdbd")))
     assert events.set_down_since({"n1": SINCE}) == {}
     assert events.set_down_since({}) == {}
 

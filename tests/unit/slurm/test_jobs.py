@@ -7,7 +7,7 @@ import pytest
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 
 def shown(**states: str) -> str:
@@ -55,7 +55,7 @@ def test_a_job_is_ended_by_whom_accounting_names_and_by_who_is_gone(
 
 def test_no_answer_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*_: str) -> str:
-        raise SlurmProblem("no Slurm")
+        raise SlurmError("no Slurm")
 
     monkeypatch.setattr(client, "output", silent)
     assert slurm_nodes.dead(["n1"]) == []

@@ -12,7 +12,7 @@ from railgauge import hostlist
 from railgauge.acceptance import session
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 from railgauge.slurm.nodes import SlurmNode
 
 ALICES = (
@@ -211,7 +211,7 @@ def test_no_command_is_turned_to_another_cluster(
     """scontrol, squeue, scancel, sbatch and srun obey it, and sacct does not."""
     monkeypatch.setenv(name, "other")
     for ask in (lambda: client.output("true"), lambda: session.use("lab")):
-        with pytest.raises(SlurmProblem, match=f"{name} is other") as refused:
+        with pytest.raises(SlurmError, match=f"{name} is other") as refused:
             ask()
         assert f"unset {name}" in str(refused.value.next_step)
     monkeypatch.setenv(name, "")
@@ -298,10 +298,10 @@ def test_nodes_that_slurm_has_not_are_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     def ask(*command: str, limit_s: float = 30) -> str:
         words = "Node c05 not found\nNode c06 not found"
-        raise client.SlurmProblem(f"`{' '.join(command)}` failed: {words}")
+        raise client.SlurmError(f"`{' '.join(command)}` failed: {words}")
 
     monkeypatch.setattr(client, "output", ask)
-    with pytest.raises(slurm_nodes.UnknownNodes) as unknown:
+    with pytest.raises(slurm_nodes.UnknownNodesError) as unknown:
         slurm_nodes.show(["n3", "c05", "c06"])
     assert unknown.value.nodes == ("c05", "c06")
 

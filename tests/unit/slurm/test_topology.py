@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from railgauge.slurm import client, partitions, topology
-from railgauge.slurm.client import SlurmProblem
+from railgauge.slurm.client import SlurmError
 
 #: As Slurm 24.11 prints it of the lab (railgauge lab up --system lab32), cut to two leaves.
 TREE = (
@@ -38,7 +38,7 @@ def test_a_leaf_is_a_switch_of_level_0(monkeypatch: pytest.MonkeyPatch) -> None:
         "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n",
         "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-\n",
         "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=(null)\n",
-        SlurmProblem("slurm_load_topo error: Requested operation not supported"),
+        SlurmError("slurm_load_topo error: Requested operation not supported"),
     ],
 )
 def test_without_a_tree_no_leaf_is_known(
@@ -86,7 +86,7 @@ def test_a_partitions_leaves_are_those_of_its_own_topology(
 
     def output(*words: str) -> str:
         if words[2:-1] not in answers:
-            raise SlurmProblem("slurm_load_partitions error: Invalid partition name specified")
+            raise SlurmError("slurm_load_partitions error: Invalid partition name specified")
         return answers[words[2:-1]]
 
     monkeypatch.setattr(client, "output", output)
@@ -105,5 +105,5 @@ def test_a_partition_gives_to_jobs_so_many_seconds(
 
 
 def test_without_slurm_no_limit_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, SlurmProblem("scontrol is not on the path"))
+    told(monkeypatch, SlurmError("scontrol is not on the path"))
     assert partitions.time_limits_s() == {}

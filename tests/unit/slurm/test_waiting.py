@@ -11,7 +11,7 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge.campaign import variables
 from railgauge.checks.framework import reframe_guard, slurm_queue
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE
 from railgauge.slurm import client, waiting
 from railgauge.slurm import nodes as slurm_nodes
@@ -426,7 +426,7 @@ def test_a_controller_that_is_silent_is_no_obstacle(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(*_: str) -> str:
-        raise EnvironmentProblem("squeue did not answer within 60 s")
+        raise PrerequisiteError("squeue did not answer within 60 s")
 
     monkeypatch.setattr(client, "output", silent)
     session.begin([case("n1", "n2")])
@@ -643,7 +643,7 @@ def test_a_job_that_slurm_does_not_let_go_of_a_node_is_given_up(
 ) -> None:
     def ask(*words: str) -> str:
         if words[1] == refused:
-            raise EnvironmentProblem("Access/permission denied")
+            raise PrerequisiteError("Access/permission denied")
         return controller.ask(*words)
 
     monkeypatch.setattr(client, "output", ask)
@@ -812,7 +812,7 @@ def test_a_job_that_is_held_is_released_once_the_controller_answers_again(
         nonlocal gone
         gone = gone or (controller.held and silent in words)
         if gone:
-            raise EnvironmentProblem("Unable to contact slurm controller")
+            raise PrerequisiteError("Unable to contact slurm controller")
         return controller.ask(*words)
 
     monkeypatch.setattr(client, "output", ask)
@@ -845,7 +845,7 @@ def test_a_job_that_slurm_does_not_shrink_waits_on(
     controller.flags["n4"] = {"DOWN", "NOT_RESPONDING"}
 
     def refused(*_: object) -> None:
-        raise EnvironmentProblem("Access/permission denied")
+        raise PrerequisiteError("Access/permission denied")
 
     monkeypatch.setattr(slurm_queue.slurm_jobs, "shrink", refused)
     assert not session.continue_without(of_four)

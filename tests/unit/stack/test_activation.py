@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths, systems
-from railgauge.common.errors import ConfigurationError, EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import ConfigurationError, PrerequisiteError, RailgaugeError
 from railgauge.stack import activation, installed, manifest
 from railgauge.systems import reframe_settings, rehearsal
 from railgauge.tools import file_transfer
@@ -105,7 +105,7 @@ def test_specs_that_the_built_stack_provides(built: Path, spec: str, there: bool
 
 
 def test_nothing_installed_activates_nothing(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="found nothing installed"):
+    with pytest.raises(PrerequisiteError, match="found nothing installed"):
         activation.write(manifest.read("lab"), [root(tmp_path, False)], tmp_path)
     assert not (tmp_path / "activate.sh").exists()
 
@@ -183,7 +183,7 @@ def test_tool_whose_program_is_not_on_its_path_is_an_error_and_nothing_is_writte
 ) -> None:
     described = root(tmp_path, True, "hpn-ssh", "sbin")
     Path(described["prefix"], "sbin/hpnsshd").rename(tmp_path / "elsewhere")
-    with pytest.raises(EnvironmentProblem, match=r"hpn-ssh@2.1.9 /abcdefg: found no hpnsshd in"):
+    with pytest.raises(PrerequisiteError, match=r"hpn-ssh@2.1.9 /abcdefg: found no hpnsshd in"):
         activation.write(manifest.read("lab"), [described], tmp_path / "lab")
     assert not (tmp_path / "lab").exists()
 

@@ -13,7 +13,7 @@ import pytest
 
 from railgauge import terminal
 from railgauge.cli.stack import stack
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.stack import build, fetching
 from railgauge.stack.fetching import Purpose, Supply
 from tests.command_line import invoke
@@ -45,7 +45,7 @@ def test_complete_mirror_has_no_problems(mirror: Path) -> None:
 
 def test_wrong_checksum_in_the_mirror_is_an_error(mirror: Path) -> None:
     damaged = rf"found sha256 {RIGHT}, expected {'0' * 64}"
-    with pytest.raises(EnvironmentProblem, match=damaged) as caught:
+    with pytest.raises(PrerequisiteError, match=damaged) as caught:
         build.require_sources([package("0" * 64)], Supply(mirror), "lab")
     assert "remove what is damaged" in (caught.value.next_step or "")
 
@@ -53,7 +53,7 @@ def test_wrong_checksum_in_the_mirror_is_an_error(mirror: Path) -> None:
 def test_source_that_the_mirror_lacks_is_an_error(mirror: Path) -> None:
     (mirror / SOURCE["path"]).unlink()
     missing = r"no such file, expected https://example.org"
-    with pytest.raises(EnvironmentProblem, match=missing) as caught:
+    with pytest.raises(PrerequisiteError, match=missing) as caught:
         build.require_sources([package(RIGHT)], Supply(mirror), "lab")
     assert "damaged" not in (caught.value.next_step or "")
 
@@ -135,7 +135,7 @@ def test_mirror_that_cannot_be_filled_says_what_to_bring_where(
 ) -> None:
     (mirror / SOURCE["path"]).unlink()
     made = fake_spack(tmp_path, [package(RIGHT)], code)
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(PrerequisiteError) as caught:
         build.fill_mirror(made, mirror)
     where, url = mirror / SOURCE["path"], SOURCE["url"]
     assert f"{where}: x@1: no such file, expected {url} with sha256 {RIGHT}" in str(caught.value)
@@ -147,7 +147,7 @@ def test_mirror_needs_also_the_source_of_what_is_installed_here(
 ) -> None:
     (mirror / SOURCE["path"]).unlink()
     made = fake_spack(tmp_path, [package(RIGHT, installed=True)], 0)
-    with pytest.raises(EnvironmentProblem, match="no such file"):
+    with pytest.raises(PrerequisiteError, match="no such file"):
         build.fill_mirror(made, mirror)
 
 
@@ -202,7 +202,7 @@ def test_the_line_that_moves_counts_packages_and_has_spacks_last_words(
 
 
 def test_files_from_another_mirror_cannot_be_packed_again(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match=r"copy spack-63943396d634.tar from that mirror"):
+    with pytest.raises(PrerequisiteError, match=r"copy spack-63943396d634.tar from that mirror"):
         fetching.pack(tmp_path / "spack", fetching.SPACK, tmp_path)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.stack import externals, manifest
 from tests.unit.stack.spack_scopes import change, copied
 
@@ -231,7 +231,7 @@ def test_external_that_nothing_says_the_version_of_is_an_error(site: Path) -> No
 
 def test_all_that_is_wrong_is_one_error_which_names_the_file_to_change(site: Path) -> None:
     stack = manifest.read("eth400g", site)
-    with pytest.raises(EnvironmentProblem, match=f"a line\n.*{stack.folder}/packages.yaml"):
+    with pytest.raises(PrerequisiteError, match=f"a line\n.*{stack.folder}/packages.yaml"):
         externals.require(stack, ["a line"])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railgauge.common.errors import EnvironmentProblem, RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.stack import fetching
 from railgauge.stack.fetching import Purpose, Source, Supply
 
@@ -177,7 +177,7 @@ def test_mirror_gives_what_was_packed_into_it(
 
 def test_mirror_whose_archive_is_cut_off_is_to_be_filled_again(tmp_path: Path) -> None:
     (tmp_path / fetching.SPACK.archive).write_bytes(b"cut off")
-    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
+    with pytest.raises(PrerequisiteError, match="cannot be fetched") as caught:
         fetching.checkout(tmp_path / "spack", fetching.SPACK, Supply(tmp_path))
     assert f"make mirror SYSTEM=... MIRROR={tmp_path}" in (caught.value.next_step or "")
     assert not (tmp_path / "spack").exists()
@@ -187,7 +187,7 @@ def test_filling_a_mirror_that_cannot_fetch_does_not_send_one_to_make_mirror(
     tmp_path: Path,
 ) -> None:
     source = dataclasses.replace(fetching.SPACK, url=str(tmp_path / "nowhere"))
-    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
+    with pytest.raises(PrerequisiteError, match="cannot be fetched") as caught:
         fetching.checkout(tmp_path / "spack", source, Supply(purpose=Purpose.FILL))
     assert "make mirror" not in (caught.value.next_step or "")
 
@@ -196,7 +196,7 @@ def test_solve_that_cannot_fetch_does_not_send_one_to_a_mirror_that_it_does_not_
     tmp_path: Path,
 ) -> None:
     source = dataclasses.replace(fetching.SPACK, url=str(tmp_path / "nowhere"))
-    with pytest.raises(EnvironmentProblem, match="cannot be fetched") as caught:
+    with pytest.raises(PrerequisiteError, match="cannot be fetched") as caught:
         fetching.checkout(tmp_path / "spack", source, Supply(purpose=Purpose.SOLVE))
     step = caught.value.next_step or ""
     assert "SPACK_ROOT=dir" in step

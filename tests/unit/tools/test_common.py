@@ -166,9 +166,9 @@ def test_one_text_alone_may_be_that_of_either_side() -> None:
 
 def test_what_a_proof_lacks_leaves_a_reading_unknown() -> None:
     lacking = collect("t", str, "", None, (), options=None).missing
-    reading = Reading.accepted("good", lacking, (), {})
+    reading = Reading.valid("good", lacking, (), {})
     assert (reading.ok, reading.completeness) == (True, Completeness.UNKNOWN)
     assert reading.reason.endswith(
         "without the exit codes of both sides, the server's output, the options"
     )
-    assert Reading.accepted("good", [], (), {}).completeness is Completeness.PROVED
+    assert Reading.valid("good", [], (), {}).completeness is Completeness.PROVED

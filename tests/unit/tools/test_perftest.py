@@ -866,7 +866,7 @@ def swept_slowly(row: str) -> Reading:
 def test_a_bandwidth_below_six_digits_is_told_by_its_message_rate() -> None:
     """As a busy host printed it: five messages of two bytes that took 0.2 s."""
     reading = swept_slowly("0.000000            0.000000            0.000029")
-    assert not reading.unfit and reading.reason and reading.measurements
+    assert not reading.inconclusive and reading.reason and reading.measurements
     assert first_values(reading) == {
         "bandwidth": pytest.approx(2 * 8 * 29e-9),
         "message_rate": 0.000029,
@@ -1241,14 +1241,17 @@ def test_a_tool_without_a_clock_measured_nothing_and_says_so() -> None:
     options = perftest.Options("write", "bw", size_bytes=65536, duration_s=2)
     client, server = recorded("no-clock"), recorded("no-clock", "server")
     reading = perftest.read(client, server=server, calls=calls(), options=options)
-    assert reading.unfit and not reading.ok and not reading.measurements
+    assert reading.inconclusive and not reading.ok and not reading.measurements
     assert reading.reason.startswith("client on node1: Correlation coefficient r^2: 0.892656 < 0.9")
 
 
 def test_rates_of_0_without_such_words_speak_against_the_run() -> None:
     client = recorded("no-clock").replace("Correlation coefficient", "Coefficient")
     reading = perftest.read(client, server=recorded("no-clock", "server"), calls=calls())
-    assert not (reading.unfit or reading.ok) and "expected a bandwidth above 0" in reading.reason
+    assert (
+        not (reading.inconclusive or reading.ok)
+        and "expected a bandwidth above 0" in reading.reason
+    )
 
 
 def test_words_of_a_clock_excuse_nothing_else() -> None:
@@ -1256,7 +1259,7 @@ def test_words_of_a_clock_excuse_nothing_else() -> None:
     words = "STDERR: Correlation coefficient r^2: 0.892656 < 0.9\n"
     other = perftest.Options("read", "bw", size_bytes=65536, duration_s=2)
     reading = perftest.read(recorded("duration") + words, options=other)
-    assert not (reading.unfit or reading.ok) and "operation write" in reading.reason
+    assert not (reading.inconclusive or reading.ok) and "operation write" in reading.reason
 
 
 # ---- a client that connected before its server listened ----
@@ -1283,7 +1286,7 @@ def rejected(client: str, *codes: int | None) -> Reading:
 
 def test_a_client_that_came_before_its_server_listened_measured_nothing() -> None:
     reading = rejected(REJECTED, None, -11)
-    assert reading.unfit and not reading.ok and not reading.measurements
+    assert reading.inconclusive and not reading.ok and not reading.measurements
     assert "It connected before the server listened" in reading.reason
 
 
@@ -1301,7 +1304,7 @@ def test_any_other_end_of_a_connection_speaks_against_the_run(
     client: str, codes: tuple[int | None, int | None]
 ) -> None:
     reading = rejected(client, *codes)
-    assert not (reading.unfit or reading.ok)
+    assert not (reading.inconclusive or reading.ok)
 
 
 # ---- a time, both ways ----

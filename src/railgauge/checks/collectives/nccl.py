@@ -36,7 +36,7 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
 from railgauge.model.reported_traffic import Claim
-from railgauge.model.uplinks import CountersUnread
+from railgauge.model.uplinks import CountersError
 from railgauge.stack import installed
 from railgauge.systems import Budget, Partition, rehearsal
 from railgauge.systems.nccl import Nccl, Scale, Transport
@@ -407,7 +407,7 @@ class NcclCheck(LaunchCheck):
             uplinks = self._counting.kept(Path(self.stagedir))
             least_even = least_even_first(uplinks)
             confirm(sum(each.sent_bytes for each in uplinks), moved, self.tool_name)
-        except CountersUnread as error:
+        except CountersError as error:
             note = f"how evenly uplinks shared it is not known: {error}"
             return dataclasses.replace(reading, notes=(*reading.notes, note))
         jain = Measurement(

@@ -25,7 +25,7 @@ from railgauge.checks.framework.observation import ExitLine, Facts, Judged, Obse
 from railgauge.checks.framework.protections import JobEvidence, failures
 from railgauge.model import record, references
 from railgauge.model.call import Call
-from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
+from railgauge.model.failure import OVERRIDING_KINDS, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import BY_CHANCE, Measurement
 from railgauge.model.uplinks import Uplink
@@ -317,7 +317,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.here = place
         evidence, place_failures = self._evidence()
         place_failures = failures(evidence, place_failures)
-        if any(failure.kind in ALONE for failure in place_failures):
+        if any(failure.kind in OVERRIDING_KINDS for failure in place_failures):
             # Its output belongs to a job that did not come to its own end.
             evidence = dataclasses.replace(evidence, reading=None)
         return Judged(place, evidence, place_failures)
@@ -509,7 +509,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             notes=evidence.reading.notes if evidence.reading else (),
             left_out=evidence.missing_program if evidence.optional else None,
             failures=tuple(judged.failures),
-            like=self.like(judged.place),
+            repeats=self.like(judged.place),
             quiet=self.is_quiet(judged.place),
             round=self.round_of(judged.place),
         )

@@ -34,9 +34,9 @@ def as_one(
     """
     refused = {name: reading for name, reading in readings.items() if not reading.ok}
     if refused:
-        return Reading.refused(
+        return Reading.invalid(
             "; ".join(f"{name}: {reading.reason}" for name, reading in refused.items()),
-            unfit=all(reading.unfit for reading in refused.values()),
+            inconclusive=all(reading.inconclusive for reading in refused.values()),
         )
 
     def stated(condition: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.checks.framework.byte_accounting import contradictions
 from railgauge.model.call import Call, why_failed
-from railgauge.model.failure import ALONE, DISTURBED, ENVIRONMENT, NO_REFERENCE, Failure
+from railgauge.model.failure import DISTURBED, ENVIRONMENT, NO_REFERENCE, OVERRIDING_KINDS, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference, step_to_record
@@ -164,7 +164,7 @@ def environment_serves(evidence: JobEvidence) -> Iterator[Failure]:
     for trouble in dict.fromkeys(trouble for trouble in troubles if trouble):
         yield Failure(ENVIRONMENT, trouble.words, trouble.nodes, trouble.next_step)
     reading = evidence.reading
-    if reading is not None and reading.unfit:
+    if reading is not None and reading.inconclusive:
         yield Failure(ENVIRONMENT, reading.reason, (), _AGAIN)
     alone = reading is not None and not reading.ok and reading.seen.get("ranks") == 1
     if reading is not None and alone and evidence.ranks > 1:
@@ -181,7 +181,7 @@ def every_rank_reported(evidence: JobEvidence) -> Iterator[Failure]:
             f"{hostlist.fold_ranks(missing)} of {evidence.ranks} left no exit line: never started, "
             "or died",
         )
-    # Whose tasks srun ended, as another node's had failed, did not die of themselves.
+    # srun killed these tasks because another node failed; do not blame their nodes.
     failed_first = any(call.failure for call in evidence.calls)
     ended = ends.ended_by_launcher(evidence.job_error) if failed_first else frozenset()
     silent = tuple(
@@ -347,7 +347,7 @@ def nothing_is_missing(evidence: JobEvidence) -> Iterator[Failure]:
 
 
 def counters_within_budget(evidence: JobEvidence) -> Iterator[Failure]:
-    """Errors that the tool's number hides: retransmission and redundancy mend a bad link."""
+    """Errors that the tool's number hides: retransmission and redundancy hide a bad link."""
     return beyond_budgets(evidence.seen_on, evidence.budgets)
 
 
@@ -538,5 +538,5 @@ def _decisive(failures: list[Failure]) -> list[Failure]:
     """The failures that decide: if the job was disturbed, or lacked what jobs need, only those, as
     all others may follow from them.
     """
-    alone = [failure for failure in failures if failure.kind in ALONE]
+    alone = [failure for failure in failures if failure.kind in OVERRIDING_KINDS]
     return alone or failures

@@ -29,7 +29,7 @@ from railgauge.campaign import variables
 from railgauge.campaign.folder import ENDED, RESULT_FILE
 from railgauge.checks.framework import plan, schedule, slurm_queue
 from railgauge.cluster import ready
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.model.record import Ended, EndResult
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import partitions, waiting
@@ -88,7 +88,7 @@ def refuse_empty_session(runner: Any, cases: Sequence[Any]) -> None:
 
 
 #: Why a session of this process did not begin; None where nothing was in its way.
-unready: EnvironmentProblem | None = None
+unready: PrerequisiteError | None = None
 
 
 def required_programs(check: Any, partition: Partition) -> list[str]:
@@ -128,7 +128,7 @@ def refuse_unready_cluster(runner: Any, cases: Sequence[Any]) -> None:
             with_mpi=with_mpi,
             tools=lambda partition: needed.get(partition.name, {}),
         )
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         unready = error
         raise ReframeError(str(error)) from None
 
@@ -256,7 +256,7 @@ def wrap_pending_timeout(
         ]
         try:
             ours = set(slurm_jobs.waiting_for_campaigns() if late else ())
-        except EnvironmentProblem:
+        except PrerequisiteError:
             # Nobody knows; the watchdog of `railgauge accept` ends what waits for ever.
             ours = {job.jobid for job in late}
         for job in late:
@@ -283,7 +283,7 @@ def wrap_blocked_check(original: Callable[..., None]) -> Callable[..., None]:
         if reasons is None:
             try:
                 reasons = {i: [why] for i, why in waiting.of_pending(pending.keys()).items()}
-            except EnvironmentProblem:
+            except PrerequisiteError:
                 return
         blocked = {
             jobid: whys

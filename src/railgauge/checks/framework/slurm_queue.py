@@ -15,7 +15,7 @@ from reframe.core.exceptions import JobBlockedError, JobError
 
 from railgauge import hostlist
 from railgauge.campaign import variables
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE, Failure
 from railgauge.slurm import client, reservations, waiting
 from railgauge.slurm import jobs as slurm_jobs
@@ -227,7 +227,7 @@ class Queue:
             self._hosts |= slurm_jobs.batch_hosts(jobs.keys() - self._hosts.keys())
             hosts = {self._hosts[job] for job in jobs if job in self._hosts}
             silent = slurm_nodes.silent(hosts)
-        except EnvironmentProblem:
+        except PrerequisiteError:
             return
         gone = self._gone(hosts, silent)
         for number, job in jobs.items():
@@ -287,7 +287,7 @@ class Queue:
             return Obstacle(waiting.words(held), any(o.standing for o in held.values()))
         try:
             reason = waiting.of_pending([job.jobid]).get(job.jobid, "")
-        except EnvironmentProblem as error:
+        except PrerequisiteError as error:
             return Obstacle(f"{_SLURM_SAYS}{error.message}", standing=False)
         if not reason or job.jobid in self._held_jobs:
             return None
@@ -323,7 +323,7 @@ class Queue:
         """As `takes_no_job`, without waiting for nodes that are silent since just now."""
         try:
             gone = self._gone(nodes, slurm_nodes.silent(nodes))
-        except EnvironmentProblem:
+        except PrerequisiteError:
             return {}
         return {**self._held(nodes), **_unavailable(gone)}
 
@@ -357,7 +357,7 @@ class Queue:
                 self._held_jobs.discard(job.jobid)
                 return True
             slurm_jobs.shrink(job.jobid, left)
-        except EnvironmentProblem:
+        except PrerequisiteError:
             return False
         self._places[job.name] = dataclasses.replace(place, nodes=left)
         self._left_out[job.name] = {**self._left_out.get(job.name, {}), **out}
@@ -366,7 +366,7 @@ class Queue:
     def _release(self, job: Any) -> None:
         """Let go of a job that this session holds; where Slurm does not answer, at a later look."""
         if job.jobid in self._held_jobs:
-            with contextlib.suppress(EnvironmentProblem):
+            with contextlib.suppress(PrerequisiteError):
                 slurm_jobs.release(job.jobid)
                 self._held_jobs.discard(job.jobid)
 
@@ -382,13 +382,13 @@ class Queue:
         reserved = reserved or bool(reservations.ours())
         try:
             return waiting.of_partition(name, reserved) if name else None
-        except EnvironmentProblem:
+        except PrerequisiteError:
             return None
 
     def _node_obstacles(self, nodes: Sequence[str]) -> dict[str, Obstacle]:
         try:
             return waiting.of_nodes(nodes, self._our_jobs, self._our_reservations)
-        except EnvironmentProblem:
+        except PrerequisiteError:
             return {}
 
     def _say(self, words: str, about: str | None = None) -> None:

@@ -21,7 +21,7 @@ from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
 from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
 from railgauge.model.reported_traffic import Claim
-from railgauge.model.uplinks import CountersUnread, Uplink
+from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.runners import repeat, reverse
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
@@ -289,7 +289,7 @@ class OfPair(_Check):
         calls, facts = _stated(first)
         reading, failures, prefix = self.reading(calls, facts), self._of_link(second), ""
         # The second run counts for what the first one could not tell, and for nothing that it told.
-        if reading.unfit and len(second) == len(self.roles()):
+        if reading.inconclusive and len(second) == len(self.roles()):
             notes, failures, prefix = _unmeasured(first), self._of_link(first), repeat.PREFIX
             calls, facts = _stated(second)
             reading = self.reading(calls, facts, prefix)
@@ -382,9 +382,7 @@ class OfPair(_Check):
                 message = f"link {link} of {device} on {node} is down after the test"
                 failures.append(Failure("link-lost", message, (node,)))
             if "way_left" in node_facts:
-                message = (
-                    f"what made the way long is still there on {node}: {node_facts['way_left']}"
-                )
+                message = f"netem could not be removed on {node}: {node_facts['way_left']}"
                 failures.append(Failure("way-left", message, (node,)))
             if after.get("carrier_changes"):
                 message = (
@@ -421,7 +419,7 @@ class PairCheck(OfPair, SweepCheck):
                     own.add(counted, self._streams)
         try:
             return own.alone_on(self._counting.carried())
-        except CountersUnread:
+        except CountersError:
             return (), {}
 
     @property
@@ -443,7 +441,7 @@ class PairCheck(OfPair, SweepCheck):
         must not take what is missing for what is good.
         """
         unread = self._counting.unread if self._counting is not None else ""
-        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or mend"
+        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or fix"
         return (f"{problem} extras.fabric.counters",) if unread else ()
 
     @functools.cached_property

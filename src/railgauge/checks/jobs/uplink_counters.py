@@ -17,7 +17,7 @@ from pathlib import Path
 from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.model.uplinks import (
-    CountersUnread,
+    CountersError,
     Shares,
     Uplink,
     carried,
@@ -45,7 +45,7 @@ _COMMAND_S, _BESIDE_S = 60, 5
 
 
 def count(command: Sequence[str], limit_s: float = _COMMAND_S) -> list[Uplink]:
-    """What the site's command says now; CountersUnread where it says nothing."""
+    """What the site's command says now; CountersError where it says nothing."""
     try:
         outcome = subprocess.run(
             command,
@@ -58,10 +58,10 @@ def count(command: Sequence[str], limit_s: float = _COMMAND_S) -> list[Uplink]:
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CountersUnread(str(error)) from None
+        raise CountersError(str(error)) from None
     if outcome.returncode != 0:
         last = outcome.stderr.strip().splitlines()[-1:] or ["nothing on its standard error"]
-        raise CountersUnread(f"exit code {outcome.returncode}: {last[0]}")
+        raise CountersError(f"exit code {outcome.returncode}: {last[0]}")
     return parse(outcome.stdout)
 
 
@@ -71,19 +71,19 @@ class Counting:
     def __init__(self, command: Sequence[str], beside: bool = False) -> None:
         self._command = list(command)
         self._limit_s = _BESIDE_S if beside else _COMMAND_S
-        self.before: Sequence[Uplink] | CountersUnread = self._count()
-        self.after: Sequence[Uplink] | CountersUnread = CountersUnread("the job did not end")
+        self.before: Sequence[Uplink] | CountersError = self._count()
+        self.after: Sequence[Uplink] | CountersError = CountersError("the job did not end")
 
     def end(self) -> None:
         self.after = self._count()
 
     def carried(self) -> list[Uplink]:
-        """Between both; CountersUnread where that is not known."""
+        """Between both; CountersError where that is not known."""
         for counted in (self.before, self.after):
-            if isinstance(counted, CountersUnread):
+            if isinstance(counted, CountersError):
                 raise counted
-        assert not isinstance(self.before, CountersUnread)
-        assert not isinstance(self.after, CountersUnread)
+        assert not isinstance(self.before, CountersError)
+        assert not isinstance(self.after, CountersError)
         return carried(self.before, self.after)
 
     def kept(self, folder: Path) -> list[Uplink]:
@@ -97,15 +97,15 @@ class Counting:
         """Which command did not say what they carried, when, and why; "" where it did."""
         try:
             self.carried()
-        except CountersUnread as error:
+        except CountersError as error:
             when = "before the job" if error is self.before else "after the job"
             return f"by `{shlex.join(self._command)}`, {when}: {error}"
         return ""
 
-    def _count(self) -> Sequence[Uplink] | CountersUnread:
+    def _count(self) -> Sequence[Uplink] | CountersError:
         try:
             return count(self._command, self._limit_s)
-        except CountersUnread as error:
+        except CountersError as error:
             return error
 
 
@@ -163,10 +163,10 @@ def in_mode(traffic: str, fabric: Fabric) -> str:
 
 
 def least_even_first(uplinks: Sequence[Uplink]) -> list[Shares]:
-    """The shares of leaves with several uplinks; CountersUnread where there is none."""
+    """The shares of leaves with several uplinks; CountersError where there is none."""
     uneven = sorted((s for s in shares(uplinks) if len(s.of_spine) > 1), key=lambda s: s.jain)
     if not uneven:
-        raise CountersUnread("no leaf with two uplinks, expected some to share the traffic")
+        raise CountersError("no leaf with two uplinks, expected some to share the traffic")
     return uneven
 
 
@@ -175,15 +175,15 @@ def least_even_note(uneven: Sequence[Shares]) -> str:
 
 
 def confirm(sent_bytes: int, moved_bytes: int, tool: str) -> None:
-    """CountersUnread where the leaves cannot have sent this of what the tool moved between them."""
+    """CountersError where the leaves cannot have sent this of what the tool moved between them."""
     counted = f"the leaves counted {sent_bytes / 1e6:.4g} MB while {tool} moved"
     moved = f"{moved_bytes / 1e6:.4g} MB"
     if sent_bytes < LEAST_SHARE * moved_bytes:
-        raise CountersUnread(
+        raise CountersError(
             f"{counted} {moved}, expected at least {LEAST_SHARE:.0%} of it: are these the uplinks "
             "between the nodes, and are they counted in time?"
         )
     if sent_bytes > MOST_SHARE * moved_bytes:
-        raise CountersUnread(
+        raise CountersError(
             f"{counted} {moved}, expected at most {MOST_SHARE:.0%} of it: something else used them"
         )

@@ -125,7 +125,7 @@ class ApplicationCheck(RanksCheck):
     def provider(self, program: str) -> str:
         field = f"extras.applications.{self.program.application}"
         where = f"into the image {self.described.image}" if self.described.image else "there"
-        return f"install {program} {where}, or mend {field}"
+        return f"install {program} {where}, or fix {field}"
 
     @property
     def target(self) -> ApplicationCase:

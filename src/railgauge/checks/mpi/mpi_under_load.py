@@ -194,7 +194,7 @@ class MpiBesideCheck(OfPair, StrictCheck):
     def _together(self, readings: Mapping[str, Reading]) -> Reading:
         refused = [f"{name}: {r.reason}" for name, r in readings.items() if not r.ok]
         if refused:
-            return Reading.refused("; ".join(refused))
+            return Reading.invalid("; ".join(refused))
         unproved = [r for r in readings.values() if r.completeness is not Completeness.PROVED]
         return Reading(
             True,
@@ -216,7 +216,7 @@ class MpiBesideCheck(OfPair, StrictCheck):
 
     def _of(self, phase: str, measurement: Measurement) -> Measurement:
         """With the transfer that it ran beside, if it did, as a part of its condition."""
-        named = measurement.under(phase)
+        named = measurement.with_state(phase)
         if phase == "alone":
             return named
         return dataclasses.replace(named, **self.setting.model_dump())

@@ -74,7 +74,7 @@ class NodeStateCheck(NodeCheck):
         try:
             node_inventory = node_state.parse(self.text(inventory.FILE))
         except ParseError as error:
-            return Observation(Reading.refused(str(error)), calls)
+            return Observation(Reading.invalid(str(error)), calls)
         reading = node_state.read(node_inventory, calls, self.options)
         return Observation(
             reading, calls, self._facts(node_inventory), self._violations(node_inventory)
@@ -87,7 +87,7 @@ class NodeStateCheck(NodeCheck):
         absent = extras.absent_devices(node_inventory.node)
         agreed = node_state.agreed(node_inventory, self.node_expected, extras.rdma, absent)
         mends = {
-            name: node_state.mend(agreed["keys"].get(name, name), self.options)
+            name: node_state.fix_command(agreed["keys"].get(name, name), self.options)
             for name in agreed["fields"]
         }
         return {
@@ -96,7 +96,7 @@ class NodeStateCheck(NodeCheck):
                 "fingerprint": inventory.fingerprint(
                     fabric.beside(node_inventory) if fabric else node_inventory
                 ),
-                "agreed": {**agreed, "mends": {n: mend for n, mend in mends.items() if mend}},
+                "agreed": {**agreed, "mends": {n: fix for n, fix in mends.items() if fix}},
             }
         }
 
@@ -106,7 +106,7 @@ class NodeStateCheck(NodeCheck):
         if node_inventory.node != node:
             return [Failure("state", f"the inventory is of {node_inventory.node}, expected {node}")]
         return [
-            Failure("state", f"{node}: {difference}", (node,), difference.mend)
+            Failure("state", f"{node}: {difference}", (node,), difference.fix)
             for difference in node_state.differences(node_inventory, self.options)
         ]
 

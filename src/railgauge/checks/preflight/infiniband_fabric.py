@@ -153,7 +153,7 @@ class SubnetCheck(NodeCheck):
         facts = {node: line.facts} if line else {}
         failures = self._subnet.failures(node)
         if any(failure.kind == ENVIRONMENT for failure in failures):
-            return Observation(Reading.refused(failures[0].message), calls, facts, failures)
+            return Observation(Reading.invalid(failures[0].message), calls, facts, failures)
         count = self._subnet.links.get(node, 0)
         links = Measurement("links", count, subnet_state.TOOL, operation="subnet", transport="any")
         ended = bool(calls) and all(call.failure is None for call in calls)

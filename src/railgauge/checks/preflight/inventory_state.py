@@ -65,7 +65,7 @@ def _of_entry(node_inventory: Inventory, entry: Expectation) -> Iterator[Differe
     keys = _matching(node_inventory, entry)
     if not keys and not entry.where_present:
         yield Difference(
-            f"a field like {entry.fields}", "not there", entry.right, entry.mends(entry.fields)
+            f"a field like {entry.fields}", "not there", entry.right, entry.fix_for(entry.fields)
         )
     for key in keys:
         if key in node_inventory.unknown:
@@ -74,7 +74,7 @@ def _of_entry(node_inventory: Inventory, entry: Expectation) -> Iterator[Differe
             actual = shown(node_inventory.fields[key])
         else:
             continue
-        yield Difference(key, actual, entry.right, entry.mends(key))
+        yield Difference(key, actual, entry.right, entry.fix_for(key))
 
 
 def differences(node_inventory: Inventory, options: Options) -> list[Difference]:
@@ -159,6 +159,6 @@ def _renamed(key: str, names: Mapping[str, str]) -> str:
     return f"{name}/{last}" if name else key
 
 
-def mend(key: str, options: Options) -> str:
-    """The command that mends a field, if the system's data has one."""
-    return next((e.mends(key) for e in options.expected if re.fullmatch(e.fields, key)), "")
+def fix_command(key: str, options: Options) -> str:
+    """The command that fixes a field, if the system's data has one."""
+    return next((e.fix_for(key) for e in options.expected if re.fullmatch(e.fields, key)), "")

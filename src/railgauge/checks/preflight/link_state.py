@@ -56,12 +56,12 @@ def version_argv() -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A difference from what should be, and the command that mends it, if one is known."""
+    """A difference from what should be, and the command that fixes it, if one is known."""
 
     what: str
     found: str
     expected: str
-    mend: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
         return f"{self.what} is {self.found}, expected {self.expected}"
@@ -144,16 +144,14 @@ def _rail(rail: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
             "and on the switch",
         ),
     ]
-    for name, words, expected, mend in wanted:
+    for name, words, expected, fix in wanted:
         stated = _stated_value(rail, name)
         if stated != expected:
-            yield Difference(f"{place}: {words}", stated, expected, mend)
+            yield Difference(f"{place}: {words}", stated, expected, fix)
     if rdma.link_layer == "Ethernet" and rail.get("gid_index") is None:
         expected = f"a {rdma.gid_type} entry with an IPv4 address"
-        mend = f"ip address show {interface}"
-        yield Difference(
-            f"{place}: the GID table", _stated_value(rail, "gid_index"), expected, mend
-        )
+        fix = f"ip address show {interface}"
+        yield Difference(f"{place}: the GID table", _stated_value(rail, "gid_index"), expected, fix)
 
 
 def _memlock(document: Mapping[str, Any], rdma: Rdma) -> Iterator[Difference]:
@@ -180,8 +178,8 @@ def _bond(document: Mapping[str, Any], bond: Bond) -> Iterator[Difference]:
     links = {str(link.get("name")): link for link in state.get("links", [])}
     if set(links) != set(bond.links):
         actual = ", ".join(sorted(links)) or "none"
-        mend = f"ip link set LINK master {bond.device}"
-        yield Difference(f"{bond.device}: links", actual, ", ".join(sorted(bond.links)), mend)
+        fix = f"ip link set LINK master {bond.device}"
+        yield Difference(f"{bond.device}: links", actual, ", ".join(sorted(bond.links)), fix)
     for _, link in sorted(links.items()):
         yield from _bonded(link, state, bond)
 
@@ -189,8 +187,8 @@ def _bond(document: Mapping[str, Any], bond: Bond) -> Iterator[Difference]:
 def _bonded(link: Mapping[str, Any], state: Mapping[str, Any], bond: Bond) -> Iterator[Difference]:
     name = link.get("name")
     if link.get("mii_status") != "up":
-        mend = f"the cable of {name}; ethtool {name}"
-        yield Difference(f"{bond.device}: link {name}", str(link.get("mii_status")), "up", mend)
+        fix = f"the cable of {name}; ethtool {name}"
+        yield Difference(f"{bond.device}: link {name}", str(link.get("mii_status")), "up", fix)
     elif bond.mode == "802.3ad" and (
         link.get("aggregator_id") is None
         or link.get("aggregator_id") != state.get("active_aggregator")

@@ -69,14 +69,14 @@ class PathCheck(NodeCheck):
         try:
             document = link_state.parse(self.text("rank0.out"))
         except ParseError as error:
-            return Observation(Reading.refused(str(error)), calls)
+            return Observation(Reading.invalid(str(error)), calls)
         node = self.here.node
         return Observation(
             link_state.read(document, calls, self.options),
             calls,
             {node: document},
             [
-                Failure("path", f"{node}: {difference}", (node,), difference.mend)
+                Failure("path", f"{node}: {difference}", (node,), difference.fix)
                 for difference in link_state.differences(document, self.options)
             ],
         )

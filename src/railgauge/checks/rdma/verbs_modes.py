@@ -71,4 +71,4 @@ class UsageCheck(RdmaCheck):
 
     def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
         reading = super().reading(calls, facts, prefix)
-        return reading if self.usage in _OPERATIONS else reading.under(self.usage)
+        return reading if self.usage in _OPERATIONS else reading.with_state(self.usage)

@@ -156,7 +156,7 @@ class InState(_OfPair):
         }
 
     def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
-        reading = super().reading(calls, facts, prefix).under(self.state)
+        reading = super().reading(calls, facts, prefix).with_state(self.state)
         notes = [how(node, of_node.get("contention")) for node, of_node in facts.items()]
         return dataclasses.replace(reading, notes=(*reading.notes, *filter(None, notes)))
 

@@ -32,7 +32,7 @@ from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
-from railgauge.model.uplinks import CountersUnread, Shares, Uplink
+from railgauge.model.uplinks import CountersError, Shares, Uplink
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
 
@@ -252,13 +252,13 @@ class FabricCheck(SweepCheck):
             if not refused:
                 moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
                 confirm(sum(each.sent_bytes for each in uplinks), moved, iperf2.TOOL)
-        except CountersUnread as error:
+        except CountersError as error:
             refused.append(f"`{' '.join(self.fabric.counters)}`: {error}")
         if refused:
             more = [f"and {len(refused) - 1} more"] if len(refused) > 1 else []
             # What pairs failed for may be an uplink.
             hint = [least_even_note(least_even)] if least_even else []
-            return Reading.refused("; ".join([refused[0], *more, *hint]))
+            return Reading.invalid("; ".join([refused[0], *more, *hint]))
         unproved = [r for _, r in readings if r.completeness is not Completeness.PROVED]
         like = Measurement(
             *("jain_index", least_even[0].jain, iperf2.TOOL, self.operation, "tcp"),
@@ -280,9 +280,9 @@ class FabricCheck(SweepCheck):
         )
 
     def _carried(self) -> list[Uplink]:
-        """What each uplink carried; CountersUnread where that is not known."""
+        """What each uplink carried; CountersError where that is not known."""
         if self._counting is None:
-            raise CountersUnread("nobody has counted")
+            raise CountersError("nobody has counted")
         return self._counting.kept(Path(self.stagedir))
 
 

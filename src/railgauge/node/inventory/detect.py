@@ -113,7 +113,7 @@ def _ports(root: str) -> dict[str, Any]:
 def _has_gid(device: str, port: int, gid_type: str, root: str) -> bool:
     try:
         rdma_devices.gid_index(device, port, gid_type, root=root)
-    except rdma_devices.Unknown:
+    except rdma_devices.FactError:
         return False
     return True
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railgauge.node.inventory.network import driver, interfaces
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, whole_lines
-from railgauge.node.system.rdma_devices import Unknown
+from railgauge.node.system.rdma_devices import FactError
 
 #: Drivers of interfaces without a cable: no error correction, no module, no pause frames.
 _WITHOUT_CABLE = frozenset({"virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "ena", "gve"})
@@ -136,5 +136,5 @@ def module(text: str) -> dict[str, Scalar]:
         if name in fields and value:
             facts.setdefault(fields[name], value)
     if not facts:
-        raise Unknown("ethtool -m: no module is described")
+        raise FactError("ethtool -m: no module is described")
     return facts

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from railgauge.node.inventory.sheet import Places, Sheet
-from railgauge.node.system.rdma_devices import Unknown
+from railgauge.node.system.rdma_devices import FactError
 
 #: Ids of a port that are names; any other is an address or a number that no label shows.
 _NAMES = ("ifname", "ifalias", "local")
@@ -26,7 +26,7 @@ def _look(places: Places) -> Sheet:
     sheet = Sheet()
     try:
         neighbours = ports(places.ask(["lldpctl", "-f", "json"]))
-    except Unknown:
+    except FactError:
         return sheet
     for interface, port in neighbours.items():
         sheet.fields[f"net/{interface}/switch_port"] = port
@@ -34,13 +34,13 @@ def _look(places: Places) -> Sheet:
 
 
 def ports(text: str) -> dict[str, str]:
-    """Interface -> `leaf1 Ethernet1/3`, its switch and the port of it; Unknown where the text is
+    """Interface -> `leaf1 Ethernet1/3`, its switch and the port of it; FactError where the text is
     none of lldpctl's. An interface with two neighbours that differ is left out.
     """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise Unknown("lldpctl -f json printed no JSON") from None
+        raise FactError("lldpctl -f json printed no JSON") from None
     known: dict[str, set[str]] = {}
     for interface, neighbour in _neighbours(document):
         switch, port = _switch(neighbour.get("chassis")), _port(neighbour.get("port"))
@@ -52,7 +52,7 @@ def ports(text: str) -> dict[str, str]:
 def _neighbours(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     lldp = document.get("lldp") if isinstance(document, dict) else None
     if not isinstance(lldp, dict):
-        raise Unknown("lldpctl -f json printed nothing of `lldp`")
+        raise FactError("lldpctl -f json printed nothing of `lldp`")
     interfaces = lldp.get("interface", [])
     for one in interfaces if isinstance(interfaces, list) else [interfaces]:
         for name, neighbour in one.items() if isinstance(one, dict) else ():

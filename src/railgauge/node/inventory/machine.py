@@ -8,7 +8,7 @@ from pathlib import Path
 
 from railgauge.common.names import natural
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, chosen, raw_text, words_of
-from railgauge.node.system.rdma_devices import Unknown, int_of, names_in, text_of
+from railgauge.node.system.rdma_devices import FactError, int_of, names_in, text_of
 
 #: Kernel settings that change what a network, or a program's memory, does.
 SYSCTLS = (
@@ -100,7 +100,7 @@ def _kernel(sheet: Sheet, proc: Path, sys: Path) -> None:
     sheet.put("kernel/clocksource", text_of, clock)
     try:
         parameters = command_line(raw_text(proc / "cmdline"))
-    except Unknown as error:
+    except FactError as error:
         sheet.unknown["kernel/cmdline"] = str(error)
     else:
         sheet.several("kernel/cmdline/", [], lambda: parameters)
@@ -128,7 +128,7 @@ def command_line(text: str) -> dict[str, Scalar]:
     What stands behind `--` is for init. Nobody's secrets are kept.
     """
     if not text.endswith("\n"):
-        raise Unknown("the kernel's command line is broken off")
+        raise FactError("the kernel's command line is broken off")
     options: dict[str, list[str]] = {}
     for word in re.findall(r'(?:"[^"]*"?|[^\s"])+', text):
         if word == "--":
@@ -210,7 +210,7 @@ def processors(text: str) -> dict[str, Scalar]:
         if name in printed
     )
     if not threads:
-        raise Unknown("/proc/cpuinfo names no processor")
+        raise FactError("/proc/cpuinfo names no processor")
     facts: dict[str, Scalar] = {"cpu/model": model, "cpu/threads": threads}
     if "microcode" in printed:
         facts["cpu/microcode"] = all_of("microcode")
@@ -233,7 +233,7 @@ def memory_gib(text: str) -> int:
     """All memory that the kernel has; it keeps some for itself, so not to the last byte."""
     matched = re.search("^MemTotal: +([0-9]{1,15}) kB$", text, re.MULTILINE)
     if not matched:
-        raise Unknown("/proc/meminfo has no MemTotal")
+        raise FactError("/proc/meminfo has no MemTotal")
     return round(int(matched[1]) / 2**20)
 
 

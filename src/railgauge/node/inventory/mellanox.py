@@ -11,7 +11,7 @@ from typing import Any
 
 from railgauge.node.inventory.network import driver, interfaces, is_pci, pci_address
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, whole_lines
-from railgauge.node.system.rdma_devices import Unknown, devices, ports
+from railgauge.node.system.rdma_devices import FactError, devices, ports
 
 _DRIVER = "mlx5_core"
 
@@ -60,12 +60,12 @@ def _link(places: Places, name: str, port: int) -> dict[str, Scalar]:
 def pcie_sizes(text: str) -> dict[str, Scalar]:
     """Largest payload and read request, as set now, of `lspci -vv`: root is shown them."""
     if "<access denied>" in text:
-        raise Unknown("lspci -vv: access denied; only root is shown capabilities")
+        raise FactError("lspci -vv: access denied; only root is shown capabilities")
     matched = re.search(
         r"DevCtl:.*?MaxPayload ([0-9]{2,5}) bytes, MaxReadReq ([0-9]{2,5}) bytes", text, re.DOTALL
     )
     if not matched:
-        raise Unknown("lspci -vv: no DevCtl with MaxPayload and MaxReadReq")
+        raise FactError("lspci -vv: no DevCtl with MaxPayload and MaxReadReq")
     return {"pcie_payload_bytes": int(matched[1]), "pcie_read_request_bytes": int(matched[2])}
 
 
@@ -97,7 +97,7 @@ def link(text: str) -> dict[str, Scalar]:
         if not isinstance(operation, dict):
             raise TypeError("Operational Info is no object")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Unknown(f"mlxlink --json: not the JSON expected: {error!r}") from None
+        raise FactError(f"mlxlink --json: not the JSON expected: {error!r}") from None
     names = {"Speed": "link_speed", "Width": "link_lanes", "FEC": "link_fec", "State": "link_state"}
     facts: dict[str, Scalar] = {}
     for name, field in names.items():
@@ -114,7 +114,7 @@ def link(text: str) -> dict[str, Scalar]:
 def _lanes(text: str) -> int:
     matched = re.fullmatch("([0-9]{1,2})x", text.strip())
     if not matched:
-        raise Unknown(f"mlxlink --json: Width is {text!r}, expected such as 4x")
+        raise FactError(f"mlxlink --json: Width is {text!r}, expected such as 4x")
     return int(matched[1])
 
 
@@ -151,9 +151,11 @@ def dcb_pfc(text: str) -> dict[str, Scalar]:
     try:
         states = json.loads(text)["prio_pfc"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Unknown(f"dcb -j pfc show: not the JSON expected: {error!r}") from None
+        raise FactError(f"dcb -j pfc show: not the JSON expected: {error!r}") from None
     # One for each priority, in order (iproute2, dcb/dcb_pfc.c).
     if not isinstance(states, list) or len(states) != 8 or set(map(type, states)) != {bool}:
-        raise Unknown(f"dcb -j pfc show: prio_pfc is {states!r}, expected eight of true and false")
+        raise FactError(
+            f"dcb -j pfc show: prio_pfc is {states!r}, expected eight of true and false"
+        )
     on = [str(priority) for priority, is_on in enumerate(states) if is_on]
     return {"dcb_pfc": " ".join(on) or "no"}

@@ -26,7 +26,7 @@ from pathlib import Path
 from railgauge.common.names import natural
 from railgauge.node.inventory.machine import HIDDEN
 from railgauge.node.inventory.sheet import Places, Sheet, raw_text
-from railgauge.node.system.rdma_devices import Unknown, names_in
+from railgauge.node.system.rdma_devices import FactError, names_in
 
 #: Where distributions, CUDA, HPC-X and clouds keep libraries, beside those of /etc/ld.so.conf.
 _LIBRARIES = (
@@ -80,7 +80,7 @@ def in_effect(given: Mapping[str, str], root: str = "/") -> dict[str, dict[str, 
     own = {n: v for n, v in given.items() if n.startswith("NCCL_") and "DEBUG" not in n}
     variables = {name: _shown(name, value) for name, value in own.items()}
     for path in conf_files(Path(root)).values():
-        with contextlib.suppress(Unknown):
+        with contextlib.suppress(FactError):
             variables = {**conf(raw_text(path)), **variables}
     return {"variables": variables, "plugins": plugins(Path(root))}
 
@@ -91,7 +91,7 @@ def _put(sheet: Sheet, prefix: str, path: Path, parse: Callable[[str], Mapping[s
         return
     try:
         settings = parse(raw_text(path))
-    except Unknown as error:
+    except FactError as error:
         sheet.unknown[prefix] = str(error)
         return
     for name, value in settings.items():
@@ -225,7 +225,7 @@ def _listed_folders(root: Path) -> list[str]:
     for path in files:
         try:
             lines = raw_text(path).splitlines()
-        except Unknown:
+        except FactError:
             continue
         folders += [line.strip().strip("/") for line in lines if line.startswith("/")]
     return folders

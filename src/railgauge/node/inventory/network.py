@@ -8,7 +8,7 @@ from pathlib import Path
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet
 from railgauge.node.system.rdma_devices import (
     EMPTY_ENTRIES,
-    Unknown,
+    FactError,
     devices,
     int_of,
     names_in,
@@ -48,7 +48,7 @@ def look(places: Places) -> Sheet:
 
 
 def _missing(path: Path) -> str:
-    raise Unknown(f"{path}: no such folder")
+    raise FactError(f"{path}: no such folder")
 
 
 def interfaces(root: str) -> list[str]:
@@ -79,7 +79,7 @@ def is_pci(home: Path) -> bool:
 def _speed(path: Path) -> int:
     speed = int_of(path)
     if speed <= 0:
-        raise Unknown(f"{path}: {speed}, not known to the driver")
+        raise FactError(f"{path}: {speed}, not known to the driver")
     return speed
 
 
@@ -111,7 +111,7 @@ def _interface(sheet: Sheet, name: str, sys: Path) -> None:
 
 def _number_of(names: list[str]) -> int:
     if not names:
-        raise Unknown("the kernel shows no queues")
+        raise FactError("the kernel shows no queues")
     return len(names)
 
 
@@ -133,7 +133,7 @@ def _rate(path: Path, unit: str) -> float:
     text = text_of(path)
     matched = re.match(rf"([0-9]+(\.[0-9]+)?) {unit}", text)
     if not matched:
-        raise Unknown(f"{path}: found {text!r}, expected a rate in {unit}")
+        raise FactError(f"{path}: found {text!r}, expected a rate in {unit}")
     return float(matched[1])
 
 
@@ -141,7 +141,7 @@ def _lanes(path: Path) -> int:
     lanes = int_of(path)
     # 255 and 63 are what a device that has gone from the bus reads as.
     if not 0 < lanes <= 32:
-        raise Unknown(f"{path}: found {lanes}, expected 1 to 32 lanes")
+        raise FactError(f"{path}: found {lanes}, expected 1 to 32 lanes")
     return lanes
 
 
@@ -205,7 +205,7 @@ def _gid_types(folder: Path) -> str:
         index += 1
     types.discard("")
     if not types:
-        raise Unknown(f"{folder} has no entry")
+        raise FactError(f"{folder} has no entry")
     return ", ".join(sorted(types))
 
 
@@ -213,5 +213,5 @@ def _traffic_class(path: Path) -> int:
     """MLNX_OFED's `Global tclass=96`."""
     matched = re.search(r"Global tclass=([0-9]{1,3})\b", text_of(path))
     if not matched:
-        raise Unknown(f"{path} has no global class")
+        raise FactError(f"{path} has no global class")
     return int(matched[1])

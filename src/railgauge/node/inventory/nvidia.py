@@ -22,7 +22,7 @@ from railgauge.node.inventory.sheet import (
     version_in,
     whole_lines,
 )
-from railgauge.node.system.rdma_devices import Unknown, names_in, text_of
+from railgauge.node.system.rdma_devices import FactError, names_in, text_of
 
 _VENDOR = "0x10de"
 #: Classes of PCI devices (PCI Code and ID Assignment): VGA and 3D controllers are GPUs; NVSwitches
@@ -95,7 +95,7 @@ def _pci_devices(root: str, classes: tuple[str, ...]) -> list[str]:
                 continue
             if text_of(folder / address / "class").startswith(classes):
                 addresses.append(address.lower())
-        except Unknown:
+        except FactError:
             continue
     return addresses
 
@@ -134,7 +134,7 @@ def _information(path: Path) -> dict[str, Scalar]:
 def _number_of(places: Places, addresses: list[str]) -> int:
     bus = Path(places.sys, "bus/pci/devices")
     if not addresses and not bus.is_dir():
-        raise Unknown(f"{bus}: no such folder")
+        raise FactError(f"{bus}: no such folder")
     return len(addresses)
 
 
@@ -145,7 +145,7 @@ def driver_version(text: str) -> str:
             matched = re.search(r"\s([0-9]+\.[0-9]+(\.[0-9]+)?)\s", line)
             if matched:
                 return matched[1]
-    raise Unknown("/proc/driver/nvidia/version has no NVRM version")
+    raise FactError("/proc/driver/nvidia/version has no NVRM version")
 
 
 def gpu_information(text: str) -> dict[str, Scalar]:
@@ -213,15 +213,15 @@ def short_address(address: str) -> str:
 
 
 def smi(text: str) -> SmiOutput:
-    """The fields of every GPU; Unknown where it is not the whole document."""
+    """The fields of every GPU; FactError where it is not the whole document."""
     try:
         root = xml.fromstring(text)
     except xml.ParseError as error:
-        raise Unknown(f"nvidia-smi -q -x: not a whole XML document: {error}") from None
+        raise FactError(f"nvidia-smi -q -x: not a whole XML document: {error}") from None
     listed = root.findall("gpu")
     attached = root.findtext("attached_gpus", "").strip()
     if root.tag != "nvidia_smi_log" or attached != str(len(listed)):
-        raise Unknown(f"nvidia-smi -q -x: {attached or 'no'} GPUs attached, {len(listed)} listed")
+        raise FactError(f"nvidia-smi -q -x: {attached or 'no'} GPUs attached, {len(listed)} listed")
     node = {field: root.findtext(name, "") for field, name in _NODE_FIELDS.items()}
     return SmiOutput(dict(node), {short_address(gpu.get("id", "")): _gpu(gpu) for gpu in listed})
 
@@ -291,7 +291,7 @@ def nvlinks(text: str) -> dict[int, dict[str, Scalar]]:
             inactive[gpu] = {"nvlink_active": 0}
             del rates[gpu]
         elif line.strip() and gpu >= 0:
-            raise Unknown(f"nvidia-smi nvlink -s: found {line.strip()[:80]!r}")
+            raise FactError(f"nvidia-smi nvlink -s: found {line.strip()[:80]!r}")
     counts = [len(links) for links in rates.values()]
     # Of a GPU behind which another stands all links are there.
     if gpu in rates and len(counts) > 1 and counts[-1] != counts[-2]:
@@ -337,9 +337,9 @@ def imex(text: str) -> dict[str, Scalar]:
         states = [node["status"] for node in document["nodes"].values()]
         domain = document["status"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Unknown(f"nvidia-imex-ctl -N -j: not the JSON expected: {error!r}") from None
+        raise FactError(f"nvidia-imex-ctl -N -j: not the JSON expected: {error!r}") from None
     if not all(isinstance(state, str) for state in (domain, *states)):
-        raise Unknown("nvidia-imex-ctl -N -j: a status that is no text")
+        raise FactError("nvidia-imex-ctl -N -j: a status that is no text")
     return {
         "imex/domain_state": domain,
         "imex/nodes": len(states),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Union
 
-from railgauge.node.system.rdma_devices import Unknown, text_of
+from railgauge.node.system.rdma_devices import FactError, text_of
 
 Scalar = Union[str, int, float, bool]
 
@@ -24,7 +24,7 @@ _NOT_SAID = re.compile(
 class Places(NamedTuple):
     """Where a node's sources are; tests show other machines.
 
-    `ask` gives what a tool prints, or raises Unknown: node.rdma.ask.
+    `ask` gives what a tool prints, or raises FactError: node.rdma.ask.
     """
 
     sys: str
@@ -34,11 +34,11 @@ class Places(NamedTuple):
 
 
 def raw_text(path: Path) -> str:
-    """A file's text as it is; Unknown where it cannot be read."""
+    """A file's text as it is; FactError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise Unknown(f"{path}: {error.strerror}") from None
+        raise FactError(f"{path}: {error.strerror}") from None
 
 
 class Sheet:
@@ -63,7 +63,7 @@ class Sheet:
         try:
             values = dict(source(*about))
             reason = "not said"
-        except Unknown as error:
+        except FactError as error:
             values, reason = {}, str(error)
         # Whatever one source does, the others stay.
         except Exception as error:
@@ -107,12 +107,12 @@ def whole_lines(text: str) -> list[str]:
 
 
 def version_in(text: str, pattern: str, command: str) -> str:
-    """The group of the first whole line that is of that pattern; Unknown names the command."""
+    """The group of the first whole line that is of that pattern; FactError names the command."""
     for line in whole_lines(text):
         matched = re.fullmatch(pattern, line.strip())
         if matched:
             return matched[1]
-    raise Unknown(f"{command}: no version")
+    raise FactError(f"{command}: no version")
 
 
 def number(text: str) -> int | float | None:
@@ -127,7 +127,7 @@ def words_of(folder: Path, folders: str, name: str) -> str:
     """The different texts of a file in several folders, in order: `performance` if all say that."""
     words = sorted({text_of(path) for path in folder.glob(f"{folders}/{name}")})
     if not words:
-        raise Unknown(f"there is no {folder}/{folders}/{name}")
+        raise FactError(f"there is no {folder}/{folders}/{name}")
     return " ".join(words)
 
 
@@ -135,5 +135,5 @@ def chosen(text: str) -> str:
     """`always` of `[always] madvise never`."""
     matched = re.search(r"\[([^\]]+)\]", text)
     if not matched:
-        raise Unknown(f"found {text!r}, expected one in brackets")
+        raise FactError(f"found {text!r}, expected one in brackets")
     return matched[1]

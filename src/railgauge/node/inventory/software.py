@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, raw_text, version_in, whole_lines
-from railgauge.node.system.rdma_devices import Unknown
+from railgauge.node.system.rdma_devices import FactError
 
 #: Where distributions keep libraries.
 _LIBRARIES = (
@@ -61,7 +61,7 @@ def library(root: Path, name: str, version: str) -> str:
         matched = re.fullmatch(re.escape(name.partition(".so")[0]) + r"\.so\." + version, target)
         if matched and target != name:
             return matched[1]
-    raise Unknown(f"no {name} in the system's library folders that tells its version")
+    raise FactError(f"no {name} in the system's library folders that tells its version")
 
 
 def cuda(text: str) -> str:
@@ -69,9 +69,9 @@ def cuda(text: str) -> str:
     try:
         version = json.loads(text)["cuda"]["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Unknown(f"version.json: not the JSON expected: {error!r}") from None
+        raise FactError(f"version.json: not the JSON expected: {error!r}") from None
     if not isinstance(version, str):
-        raise Unknown(f"version.json: the version is {version!r}")
+        raise FactError(f"version.json: the version is {version!r}")
     return version
 
 
@@ -114,5 +114,5 @@ def bios(text: str) -> str:
     """The last line of `dmidecode -s`: comments come before."""
     lines = [line.strip() for line in whole_lines(text) if not line.startswith("#")]
     if len([line for line in lines if line]) != 1:
-        raise Unknown("dmidecode -s: expected one line")
+        raise FactError("dmidecode -s: expected one line")
     return next(line for line in lines if line)

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from railgauge.node.orchestration import startup
-from railgauge.node.system.rlimits import LimitProblem, raise_open_files, raise_processes
+from railgauge.node.system.rlimits import LimitError, raise_open_files, raise_processes
 
 if __name__ == "__main__":
     startup.begin()
@@ -261,33 +261,33 @@ class Agent(protocol.AgentLink):
             elif side is not None and do in ("go", "mail", "other_ended"):
                 side.tell(message)
             elif side is not None:
-                raise protocol.Refused(f"the conductor says {do!r}")
+                raise protocol.ProtocolError(f"the conductor says {do!r}")
 
     def _side_of(self, message: protocol.Message) -> tuple[int, str]:
         index, role = message.get("place"), message.get("role")
         if not isinstance(index, int) or not isinstance(role, str):
-            raise protocol.Refused(f"no place: {index!r} {role!r}")
+            raise protocol.ProtocolError(f"no place: {index!r} {role!r}")
         place = self._orders.places.get(index)
         if place is None and message.get("do") == "prepare":
             place = self._again(index, message)
         if place is None or place.roles.get(role) != self._node:
-            raise protocol.Refused(f"no place of this node: {index} {role}")
+            raise protocol.ProtocolError(f"no place of this node: {index} {role}")
         return index, role
 
     def _again(self, index: int, message: protocol.Message) -> sweep_file.Place:
         """Add a place of the list with other nodes of the list."""
         again = message.get("again")
         if not isinstance(again, dict) or set(again) != {"like", "server", "client"}:
-            raise protocol.Refused(f"no place of the list: {index}")
+            raise protocol.ProtocolError(f"no place of the list: {index}")
         try:
             return self._orders.again(index, **again)
-        except (sweep_file.BadSweep, TypeError) as error:
-            raise protocol.Refused(str(error)) from None
+        except (sweep_file.SweepError, TypeError) as error:
+            raise protocol.ProtocolError(str(error)) from None
 
     def _prepare(self, index: int, role: str) -> None:
         key = (index, role)
         if key in self._sides:
-            raise protocol.Refused(f"place {index} is prepared twice")
+            raise protocol.ProtocolError(f"place {index} is prepared twice")
         program, spec = self._orders.places[index].program, self._orders.spec(index)
         answered, ended = (
             functools.partial(self._answered, key),
@@ -429,12 +429,12 @@ def main() -> int:
     try:
         orders = sweep_file.read(sys.argv[1])
         if node not in orders.nodes:
-            raise sweep_file.BadSweep(f"{sys.argv[1]}: this is {node}, expected one of `nodes`")
+            raise sweep_file.SweepError(f"{sys.argv[1]}: this is {node}, expected one of `nodes`")
         sides = orders.most_on_a_node()
         raise_open_files(_FILES + _FILES_A_SIDE * sides, f"agent on {node}")
         raise_processes(_PROCESSES + _PROCESSES_A_SIDE * sides, f"agent on {node}")
         conductor = read_orders(orders.connect_limit_s)
-    except (OSError, ValueError, LimitProblem) as error:
+    except (OSError, ValueError, LimitError) as error:
         print(f"agent on {node}: {error}", file=sys.stderr)
         return 2
     processes.adopt_orphans()

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from railgauge.node.orchestration import startup, sweep_file
 from railgauge.node.system import slurm_job
-from railgauge.node.system.rlimits import LimitProblem, raise_open_files
+from railgauge.node.system.rlimits import LimitError, raise_open_files
 from railgauge.node.system.tool_call import node_name
 from railgauge.node.transport import results_file
 from railgauge.slurm.nodes import fold
@@ -125,7 +125,7 @@ def main() -> int:
         orders = sweep_file.read(file)
         raise_open_files(_FILES + len(orders.nodes), f"conductor on {node_name()}")
         writer = results_file.Writer(results_file.FILE)
-    except (OSError, ValueError, LimitProblem) as error:
+    except (OSError, ValueError, LimitError) as error:
         print(f"conductor: {error}", file=sys.stderr)
         return 2
     secret = os.urandom(_SECRET_BYTES)

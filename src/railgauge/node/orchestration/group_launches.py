@@ -491,13 +491,13 @@ def _document(path: Path) -> Spec | None:
     return document if isinstance(document, dict) and "call" in document else None
 
 
-class _Terminated(Exception):
+class _TerminatedError(Exception):
     pass
 
 
 def _terminate(*_: object) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise _Terminated
+    raise _TerminatedError
 
 
 def main() -> int:
@@ -514,7 +514,7 @@ def main() -> int:
     driver = Driver(orders, writer)
     try:
         driver.run()
-    except _Terminated:
+    except _TerminatedError:
         why, code = "SIGTERM", 143
     except OSError as error:
         why, code = f"{error.filename or 'a file'}: {error.strerror}", 1

@@ -14,7 +14,7 @@ from railgauge.node.system.counters import RESENT
 #: Pairs that a round needs at least for one of them to be judged by the others.
 LEAST_PAIRS = 4
 
-#: Who is so many of these below the median is measured again: of 160 healthy pairs, one.
+#: Retest pairs this many deviations below the median (false retests: 1 in 160).
 DEVIATIONS = 2.5
 
 #: Two counts of the same bytes differ by less than this leaves.
@@ -29,7 +29,7 @@ _SHORT_S = 2.5 * PERIOD_S
 _CRAWLING = 1.5
 
 
-class Carried(NamedTuple):
+class InterfaceRate(NamedTuple):
     """What the busiest device of a side carried in its busier direction, headers included: the mean
     over the call, the tool's own start and end in it; and where the device was sampled for long
     enough, the rate while it was under way, and for how long that was, 0 where its counter does not
@@ -42,7 +42,7 @@ class Carried(NamedTuple):
     seconds: float = 0.0
 
 
-def carried(line: Mapping[str, Any]) -> Carried | None:
+def carried(line: Mapping[str, Any]) -> InterfaceRate | None:
     """By the exit line of a side; None where it is not known."""
     seconds = line["call"]["seconds"]
     counters = line.get("facts", {}).get("counters")
@@ -64,10 +64,10 @@ def carried(line: Mapping[str, Any]) -> Carried | None:
         if n >= most * _SAME
     )
     mean = most * 8 / seconds / 1e9
-    return Carried(mean, steady or None, sampled("moving_s", name, way) or 0.0, seconds)
+    return InterfaceRate(mean, steady or None, sampled("moving_s", name, way) or 0.0, seconds)
 
 
-def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
+def rates(places: Mapping[Any, Mapping[str, InterfaceRate]]) -> dict[Any, float]:
     """The rate at places under one condition, each with what its sides carried, by their roles.
 
     It is the rate while traffic was under way, by the slower side, as the sender counts what it
@@ -96,7 +96,7 @@ def rates(places: Mapping[Any, Mapping[str, Carried]]) -> dict[Any, float]:
     return {**steady, **late}
 
 
-def _arrived(sides: Mapping[str, Carried]) -> float:
+def _arrived(sides: Mapping[str, InterfaceRate]) -> float:
     """The rate (Gb/s) of what both sides carried, over the client's time."""
     client = sides["client"]
     least = min(side.mean_gbits * side.seconds for side in sides.values())

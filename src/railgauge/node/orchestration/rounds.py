@@ -110,7 +110,7 @@ class Rounds:
         #: by the number of a place: whether it is good, None where that is not known; and what went
         #: between its nodes (Gb/s), by the exit line of each role
         self._good: dict[int, bool | None] = {}
-        self._carried: dict[int, dict[str, interface_rate.Carried]] = {}
+        self._carried: dict[int, dict[str, interface_rate.InterfaceRate]] = {}
         #: and which run that is of: a second one (repeat.py) counts for the first
         self._run_of: dict[int, str] = {}
         #: by the number of a place: the segments that its client's node sent again
@@ -339,7 +339,7 @@ class Rounds:
     # --- what agents say -------------------------------------------------------------------------
 
     def received(self, node: str, message: protocol.Message) -> None:
-        """A message of a node's agent; Refused where it cannot be meant."""
+        """A message of a node's agent; ProtocolError where it cannot be meant."""
         do, index, role = message.get("do"), message.get("place"), message.get("from")
         self._heard_at[node] = time.monotonic()
         if self._asked_at:
@@ -347,13 +347,13 @@ class Rounds:
         if do == "here":
             return
         if not isinstance(index, int) or not isinstance(role, str) or not isinstance(do, str):
-            raise protocol.Refused("a message of no place")
+            raise protocol.ProtocolError("a message of no place")
         listed = self._sweep.places.get(index)
         if listed is None or listed.roles.get(role) != node:
-            raise protocol.Refused(f"a message of place {index} as {role}, which it is not")
+            raise protocol.ProtocolError(f"a message of place {index} as {role}, which it is not")
         place = self._current.get(index)
         if place is None or role not in place.live:
-            raise protocol.Refused(f"a message of place {index} as {role}, which has ended")
+            raise protocol.ProtocolError(f"a message of place {index} as {role}, which has ended")
         place.answered.add(role)
         if do == "side":
             self._side(place, message)
@@ -367,7 +367,7 @@ class Rounds:
             why = message.get("why")
             self._ended(place, role, "lost" if why else "", f"{node}: {why}")
         elif do != "taken":
-            raise protocol.Refused(f"a message {do!r}")
+            raise protocol.ProtocolError(f"a message {do!r}")
 
     def _side(self, place: Place, message: protocol.Message) -> None:
         line, role, files = message.get("line"), message.get("role"), message.get("files")
@@ -376,7 +376,7 @@ class Rounds:
         outputs = (role, message.get("out"), message.get("err"))
         sound = all(isinstance(one, str) for one in outputs) and isinstance(files, dict)
         if not sound or not isinstance(seconds, (int, float)) or line is None or call is None:
-            raise protocol.Refused(f"an exit line of place {place.index} that is none")
+            raise protocol.ProtocolError(f"an exit line of place {place.index} that is none")
         if place.round == self._gone and not str(role).rpartition("/")[2].startswith("server"):
             self._tool_s = max(self._tool_s, float(seconds))
         event = {"event": "side", "place": place.index, "role": role, "line": line}
@@ -400,7 +400,7 @@ class Rounds:
 
     def _mail(self, place: Place, role: str, message: protocol.Message) -> None:
         if not isinstance(message.get("name"), str):
-            raise protocol.Refused(f"a mail of place {place.index} without a name")
+            raise protocol.ProtocolError(f"a mail of place {place.index} without a name")
         for other in place.live - {role}:
             body = {"name": message["name"], "body": message.get("body")}
             self._tell(place.roles[other], "mail", place.index, other, **body)

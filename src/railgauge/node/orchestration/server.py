@@ -66,7 +66,7 @@ class Listener:
             next(iter(self._unproved)).close("too many at once")
 
     def on_authenticated(self, end: AgentEnd) -> None:
-        """Refused where that node has an agent already."""
+        """ProtocolError where that node has an agent already."""
         self._welcome(end)
         self._unproved.pop(end, None)
         # Together they never exceed the open files that this process may have.
@@ -150,7 +150,7 @@ class Conductor:
 
     def _welcome(self, end: AgentEnd) -> None:
         if end.node in self._agents or end.node in self.rounds.lost:
-            raise protocol.Refused(f"an agent of {end.node}, which has one, or was given up")
+            raise protocol.ProtocolError(f"an agent of {end.node}, which has one, or was given up")
         self._agents[end.node] = end
         end.received, end.ended = self._received, self._left
         seconds = round(time.monotonic() - self._began, 3)

@@ -36,7 +36,7 @@ MARGIN_S = 60.0
 Spec = dict[str, Any]
 
 
-class BadSweep(ValueError):
+class SweepError(ValueError):
     """The list cannot be meant; the text says where, what is there and what was expected."""
 
 
@@ -77,19 +77,19 @@ class Sweep(NamedTuple):
     enough: str = ""
 
     def again(self, index: int, like: int, server: str, client: str) -> Place:
-        """The place `like` with other nodes, added as number `index`; BadSweep where it cannot be:
-        nothing else of the list changes.
+        """The place `like` with other nodes, added as number `index`; SweepError where it cannot
+        be: nothing else of the list changes.
         """
         known = self.places.get(like)
         if known is None or set(known.roles) != {"server", "client"} or not self.retests.rounds:
-            raise BadSweep(f"place {like} is not one to be measured again")
+            raise SweepError(f"place {like} is not one to be measured again")
         if (
             index < 0
             or index in self.places
             or server == client
             or not {server, client} <= set(self.nodes)
         ):
-            raise BadSweep(f"place {index} of {server} and {client} cannot be added")
+            raise SweepError(f"place {index} of {server} and {client} cannot be added")
         roles = {"server": server, "client": client}
         place = known._replace(number=index, roles=roles)
         self.places[index] = place
@@ -138,25 +138,25 @@ class Sweep(NamedTuple):
 
 
 def read(path: str | Path) -> Sweep:
-    """The list in a file; BadSweep where it cannot be meant, OSError where it cannot be read."""
+    """The list in a file; SweepError where it cannot be meant, OSError where it cannot be read."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         return _sweep(document)
-    except BadSweep as error:
-        raise BadSweep(f"{path}: {error}") from None
+    except SweepError as error:
+        raise SweepError(f"{path}: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadSweep(f"{path}: not a sweep: {type(error).__name__} {error}") from None
+        raise SweepError(f"{path}: not a sweep: {type(error).__name__} {error}") from None
 
 
 def names(path: str | Path) -> list[str]:
     """Those of the places, by their numbers, also of a list of launches (group_launches.py);
-    BadSweep and OSError as of `read`.
+    SweepError and OSError as of `read`.
     """
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         return [str(place["name"]) for place in document["places"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadSweep(f"{path}: not a sweep: {type(error).__name__} {error}") from None
+        raise SweepError(f"{path}: not a sweep: {type(error).__name__} {error}") from None
 
 
 def _sweep(document: dict[str, Any]) -> Sweep:
@@ -177,17 +177,19 @@ def _sweep(document: dict[str, Any]) -> Sweep:
         expected = ROLES.get(place.program)
         if expected is None or sorted(place.roles) != sorted(expected):
             known = "; ".join(f"{name}: {', '.join(roles)}" for name, roles in ROLES.items())
-            raise BadSweep(
+            raise SweepError(
                 f"place {place.number} is {place.program} with the roles "
                 f"{', '.join(sorted(place.roles)) or 'none'}, expected one of {known}"
             )
         strange = sorted(set(place.roles.values()) - nodes)
         if strange:
-            raise BadSweep(f"place {place.number} is on {', '.join(strange)}, not in `nodes`")
+            raise SweepError(f"place {place.number} is on {', '.join(strange)}, not in `nodes`")
         if not 0 <= place.order < len(sweep.orders):
             orders = len(sweep.orders)
-            raise BadSweep(f"place {place.number} has order {place.order}, and there are {orders}")
+            raise SweepError(
+                f"place {place.number} has order {place.order}, and there are {orders}"
+            )
     measured = [index for one in sweep.rounds for index in one]
     if sorted(measured) != list(range(len(sweep.places))):
-        raise BadSweep("its rounds do not have every place once")
+        raise SweepError("its rounds do not have every place once")
     return sweep

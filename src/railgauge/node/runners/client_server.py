@@ -86,7 +86,7 @@ def is_listening_by_cm(port: int, server: Call) -> bool:
     """
     try:
         shown = rdma_devices.ask(["rdma", "resource", "show", "cm_id"])
-    except rdma_devices.Unknown:
+    except rdma_devices.FactError:
         return False
     listening = any(
         re.search(rf"\bstate LISTEN\b.*\bsrc-addr \S*:{port}\b", line)
@@ -226,13 +226,13 @@ def address_of(lane: Lane, port: int | None) -> dict[str, Any]:
 
 def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dict[str, Any]]:
     """What the server's side says of each way once its servers listen and its node's counters run;
-    NoWay where it does not.
+    PathError where it does not.
     """
     began = time.monotonic()
     ready: list[dict[str, Any]] | None = peer.receive("ready", limit_s)
     if ready is None:
         waited = time.monotonic() - began
-        raise network_path.NoWay(f"no server on {spec['server_host']} after {waited:.1f} s")
+        raise network_path.PathError(f"no server on {spec['server_host']} after {waited:.1f} s")
     if "round_trip_most_ms" in spec:
         lane.facts.update(network_path.round_trip(ready[0]["address"], spec["round_trip_most_ms"]))
     return ready
@@ -278,13 +278,13 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
 
 
 def find_programs(spec: Spec, role: str, facts: Facts) -> None:
-    """NoWay, and a fact, where this node lacks a program that its side runs."""
+    """PathError, and a fact, where this node lacks a program that its side runs."""
     os.environ["PATH"] = search_path(spec)
     programs = spec.get("programs", {}).get(role, ())
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         facts["missing"] = missing
-        raise network_path.NoWay(f"{', '.join(missing)} not found on this node")
+        raise network_path.PathError(f"{', '.join(missing)} not found on this node")
 
 
 def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
             cpu_load.place(spec.get("contention"), role, lane.facts)
         find_programs(spec, role, first.facts)
         calls = work(spec, lanes, peer)
-    except network_path.NoWay as error:
+    except network_path.PathError as error:
         note = f"not started: {error}"
         calls = [Call.never_started(f"{role}{lane.number}", note) for lane in lanes]
     if repeat.FACT in spec:

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 from railgauge.node.runners import stressor
 from railgauge.node.system import processes
-from railgauge.node.system.network_path import NoWay, cpus_of, folded, of_device
+from railgauge.node.system.network_path import PathError, cpus_of, folded, of_device
 from railgauge.node.system.tool_call import read_sysfs, start
 from railgauge.node.transport.channel import Peer
 
@@ -49,13 +49,13 @@ def _no_state_in(facts: Facts) -> Iterator[None]:
     """Record as `no_state` in `facts` why the state cannot be had: the tool is not at fault."""
     try:
         yield
-    except NoWay as error:
+    except PathError as error:
         facts["no_state"] = str(error)
         raise
 
 
 def place(order: Facts | None, role: str, facts: Facts) -> None:
-    """Choose the tool's CPUs, and those to be kept busy, and put them into `facts`; NoWay where
+    """Choose the tool's CPUs, and those to be kept busy, and put them into `facts`; PathError where
     this node has no such.
     """
     if order is not None:
@@ -70,7 +70,9 @@ def _place(order: Facts, role: str, facts: Facts) -> None:
     near = cpus_of({"cpus": stated} if stated else facts) & allowed
     device, state = facts.get("netdev") or facts.get("device"), order["state"]
     if stated and not near:
-        raise NoWay(f"none of this node's CPUs, {folded(allowed)}, is of {stated}, near {device}")
+        raise PathError(
+            f"none of this node's CPUs, {folded(allowed)}, is of {stated}, near {device}"
+        )
     if state == "far":
         home = near and allowed - near
         if not home:
@@ -95,7 +97,9 @@ def _place(order: Facts, role: str, facts: Facts) -> None:
         return
     beside = allowed - {sibling for cpu in tool for sibling in _siblings(cpu)}
     if state == "beside" and not beside:
-        raise NoWay(f"this node has no CPU beside {folded(tool)}, the tool's, of {folded(allowed)}")
+        raise PathError(
+            f"this node has no CPU beside {folded(tool)}, the tool's, of {folded(allowed)}"
+        )
     contention["stressed"] = folded(beside if state == "beside" else tool)
 
 
@@ -103,7 +107,7 @@ def _nowhere_far(facts: Facts, why: str, numa: list[int]) -> NoReturn:
     """Of a machine with one NUMA node that is a fact, and no fault; `numa` are those known."""
     if len(numa) == 1:
         facts["one_numa_node"] = True
-    raise NoWay(why)
+    raise PathError(why)
 
 
 def _online() -> frozenset[int]:
@@ -149,7 +153,7 @@ class _Stressors:
             pipe = subprocess.PIPE
             self._call = start(argv, None, pipe, pipe, stdin=pipe)
         except OSError as error:
-            raise NoWay(f"{argv[0]} cannot be started: {error}") from None
+            raise PathError(f"{argv[0]} cannot be started: {error}") from None
         assert self._call.stdin and self._call.stdout and self._call.stderr
         self._in, self._out, self._errors = self._call.stdin, self._call.stdout, self._call.stderr
         self._rest = b""
@@ -170,7 +174,7 @@ class _Stressors:
             self._in.flush()
 
     def hear(self, limit_s: float) -> Facts:
-        """The next line of the stressors; NoWay where none comes."""
+        """The next line of the stressors; PathError where none comes."""
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._rest:
             left_s = deadline - time.monotonic()
@@ -191,7 +195,7 @@ class _Stressors:
     def _fail(self, why: str) -> NoReturn:
         self.end()
         words = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise NoWay(": ".join(["what keeps the host busy", why, *words]))
+        raise PathError(": ".join(["what keeps the host busy", why, *words]))
 
     def look(self) -> Facts:
         """The state of the CPUs now."""
@@ -220,7 +224,8 @@ def _own_user_s() -> float:
 @contextlib.contextmanager
 def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[None]:
     """The host in the state that is asked for while what is inside runs, on the server's side until
-    the client has ended, and in `facts` how it was before and after. NoWay where it cannot be had.
+    the client has ended, and in `facts` how it was before and after. PathError where it cannot be
+    had.
     """
     if order is None:
         yield
@@ -257,5 +262,5 @@ def _look_back(stressors: _Stressors, contention: Facts) -> None:
         contention["after"] = stressors.look()
         stressors.end()
         contention["end"] = stressors.hear(_LOOK_S) if "running" in contention["before"] else {}
-    except NoWay as error:
+    except PathError as error:
         contention["lost"] = str(error)

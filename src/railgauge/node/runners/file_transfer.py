@@ -34,7 +34,7 @@ from typing import Any
 from railgauge.node.runners import client_server, file_set, wdt_url
 from railgauge.node.runners.client_server import Facts, Lane, Spec, Values
 from railgauge.node.system import network_path, processes
-from railgauge.node.system.network_path import NoWay
+from railgauge.node.system.network_path import PathError
 from railgauge.node.system.tool_call import KINDS, OUTPUT_BYTES, Call, filled, start
 from railgauge.node.transport.channel import Peer
 
@@ -75,14 +75,16 @@ def scratch(parent: str, needed_bytes: int, facts: Facts) -> Iterator[str]:
 
 
 def _room(parent: str, needed_bytes: int) -> str:
-    """A new folder there, where so much fits; NoWay where it does not."""
+    """A new folder there, where so much fits; PathError where it does not."""
     try:
         free = shutil.disk_usage(parent).free
         if free < needed_bytes:
-            raise NoWay(f"{parent} has {free / 1e9:.2f} GB free, needs {needed_bytes / 1e9:.2f}")
+            raise PathError(
+                f"{parent} has {free / 1e9:.2f} GB free, needs {needed_bytes / 1e9:.2f}"
+            )
         return tempfile.mkdtemp(prefix="railgauge-transfer-", dir=parent)
     except OSError as error:
-        raise NoWay(f"no scratch folder in {parent}: {error.strerror}") from None
+        raise PathError(f"no scratch folder in {parent}: {error.strerror}") from None
 
 
 def _clear(folder: str, keeper: subprocess.Popen[bytes], facts: Facts) -> None:
@@ -145,7 +147,7 @@ class Side:
             try:
                 manifest = file_set.make(f"{self.folder}/set", files, size)
             except OSError as error:
-                raise NoWay(f"the files cannot be made in {self.folder}: {error}") from None
+                raise PathError(f"the files cannot be made in {self.folder}: {error}") from None
             self.lane.files[MANIFEST_FILE] = json.dumps(manifest)
             self.peer.send(_MANIFEST, manifest)
 
@@ -177,10 +179,10 @@ class Side:
         return {**os.environ, "HOME": self.folder}
 
     def secret(self) -> str:
-        """The secret that the other side sent to this one alone; NoWay where none came."""
+        """The secret that the other side sent to this one alone; PathError where none came."""
         secret = self.peer.receive(_SECRET, 0)
         if secret is None:
-            raise NoWay("no secret of the other side")
+            raise PathError("no secret of the other side")
         return str(secret)
 
 
@@ -188,7 +190,7 @@ class Side:
 
 
 def _run_quietly(argv: list[str], text: str = "") -> None:
-    """NoWay where a command that prepares something fails."""
+    """PathError where a command that prepares something fails."""
     try:
         answer = subprocess.run(
             argv,
@@ -199,10 +201,10 @@ def _run_quietly(argv: list[str], text: str = "") -> None:
             check=False,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise NoWay(f"{argv[0]}: {error}") from None
+        raise PathError(f"{argv[0]}: {error}") from None
     if answer.returncode != 0:
         words = " ".join(answer.stdout.decode("utf-8", "replace").split())[:300]
-        raise NoWay(f"{argv[0]} ended with exit code {answer.returncode}: {words}")
+        raise PathError(f"{argv[0]} ended with exit code {answer.returncode}: {words}")
 
 
 class Server:
@@ -412,7 +414,7 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
         side.make_files()
         offer = peer.receive("offer", orders["prepare_limit_s"])
         if offer is None:
-            raise NoWay(f"{spec['client_host']} was not prepared in time")
+            raise PathError(f"{spec['client_host']} was not prepared in time")
         with working_in(folder):
             by_wdt = orders["by"] == "wdt"
             call = serve_wdt(side) if by_wdt else serve_with_daemon(side, offer)

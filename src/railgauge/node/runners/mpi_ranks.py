@@ -153,7 +153,7 @@ def netdevs_of(devices: list[str]) -> dict[str, list[str]]:
     for device in devices:
         netdevs[device] = []
         for port in rdma_devices.ports(device):
-            with contextlib.suppress(rdma_devices.Unknown):
+            with contextlib.suppress(rdma_devices.FactError):
                 netdevs[device].append(rdma_devices.netdev(device, port))
     return netdevs
 

@@ -139,7 +139,7 @@ def alone(spec: Spec, role: str, rank: int) -> bool:
     after it the way to the other node is known.
     """
     lane = client_server.lanes_of(spec)[0]
-    with contextlib.suppress(network_path.NoWay):
+    with contextlib.suppress(network_path.PathError):
         network_path.describe(spec, role, _peer(spec, role), lane.facts)
     program = mpi(spec, "alone", rank, lane.facts)
     leave(spec, program, rank, lane.facts)
@@ -159,7 +159,7 @@ def beside(spec: Spec, role: str, rank: int) -> bool:
         lane.values = network_path.describe(spec, role, peer, lane.facts)
         with client_server.watched(spec, [lane]):
             transfer, program = work(spec, lane, rank)
-    except network_path.NoWay as error:
+    except network_path.PathError as error:
         transfer = Call.never_started(role, f"not started: {error}")
         program = Call.never_started(f"beside{rank}", transfer.note)
     lane.facts.update(network_path.state_after(lane.facts))

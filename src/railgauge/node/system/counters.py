@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from railgauge.node.system.rdma_devices import Unknown, ask, devices, listed, names_in, ports
+from railgauge.node.system.rdma_devices import FactError, ask, devices, listed, names_in, ports
 from railgauge.node.system.tool_call import read_sysfs
 
 #: `port_rcv_data` and `port_xmit_data` count words of four bytes (Linux,
@@ -135,7 +135,7 @@ def snapshot(
             continue
         try:
             counts.update(_driver_counts(interface, root))
-        except Unknown as error:
+        except FactError as error:
             unread.setdefault(str(error), []).append(f"ethtool/{interface}")
     return counts, [f"not read: {', '.join(names)}: {why}" for why, names in unread.items()]
 

@@ -32,7 +32,7 @@ _PACKED_BYTES = 40 * 2**20
 _KILLED_S = 2
 
 
-class Unread(Exception):
+class FabricOutputError(Exception):
     """A command that did not print all; the text says why."""
 
 
@@ -48,7 +48,7 @@ def guids(root: str = "/sys") -> list[str]:
 
 
 def printed(argv: list[str], good: list[int], limit_s: float) -> bytes:
-    """What a command prints; Unread where it does not come to a good end."""
+    """What a command prints; FabricOutputError where it does not come to a good end."""
     shown = " ".join(argv)
     # As in an administrator's PATH, in which /usr/local/sbin comes first.
     path = os.pathsep.join([*SERVER_FOLDERS, os.environ.get("PATH", os.defpath)])
@@ -63,9 +63,9 @@ def printed(argv: list[str], good: list[int], limit_s: float) -> bytes:
                 env={**os.environ, "LC_ALL": "C", "PATH": path},
             )
         except FileNotFoundError:
-            raise Unread(f"{argv[0]} is not installed") from None
+            raise FabricOutputError(f"{argv[0]} is not installed") from None
         except OSError as error:
-            raise Unread(f"{shown}: {error.strerror}") from None
+            raise FabricOutputError(f"{shown}: {error.strerror}") from None
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -73,11 +73,11 @@ def printed(argv: list[str], good: list[int], limit_s: float) -> bytes:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(_KILLED_S)
-            raise Unread(f"{shown}: no end after {limit_s:.0f} s") from None
+            raise FabricOutputError(f"{shown}: no end after {limit_s:.0f} s") from None
         text, words = (_content(file) for file in (out, err))
     if code not in good or not text:
         lines = words.decode("utf-8", "replace").strip().splitlines()
-        raise Unread(f"{shown}: exit code {code}{': ' + lines[-1] if lines else ''}")
+        raise FabricOutputError(f"{shown}: exit code {code}{': ' + lines[-1] if lines else ''}")
     return text
 
 
@@ -97,8 +97,10 @@ def outputs(commands: dict[str, Any], limit_s: float) -> dict[str, dict[str, str
             text = printed(command["argv"], command["good"], left_s)
             packed = base64.b64encode(zlib.compress(text)).decode("ascii")
             if len(packed) + sum(map(len, texts.values())) > _PACKED_BYTES:
-                raise Unread(f"{' '.join(command['argv'])}: {len(text)} bytes are too many to keep")
-        except Unread as error:
+                raise FabricOutputError(
+                    f"{' '.join(command['argv'])}: {len(text)} bytes are too many to keep"
+                )
+        except FabricOutputError as error:
             errors[file] = str(error)
         except OSError as error:
             errors[file] = f"{' '.join(command['argv'])}: {error}"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node.system.rdma_devices import (
-    Unknown,
+    FactError,
     ask,
     collect,
     devices,
@@ -54,7 +54,7 @@ def root_qdiscs(text: str) -> dict[str, str]:
         entries = json.loads(text)
         return {entry["dev"]: entry["kind"] for entry in entries if entry.get("root")}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Unknown(f"tc -j qdisc show: not the JSON expected: {text[:80]!r}") from None
+        raise FactError(f"tc -j qdisc show: not the JSON expected: {text[:80]!r}") from None
 
 
 def _qdisc_of() -> Callable[[str], str]:
@@ -63,12 +63,12 @@ def _qdisc_of() -> Callable[[str], str]:
     reason = "tc shows no root qdisc"
     try:
         kinds = root_qdiscs(ask(["tc", "-j", "qdisc", "show"]))
-    except Unknown as error:
+    except FactError as error:
         reason = str(error)
 
     def look_up(interface: str) -> str:
         if interface not in kinds:
-            raise Unknown(reason)
+            raise FactError(reason)
         return kinds[interface]
 
     return look_up
@@ -78,7 +78,7 @@ def _speed(path: Path) -> int:
     """Mb/s; drivers say -1 where there is none."""
     speed = int_of(path)
     if speed < 0:
-        raise Unknown(f"{path}: {speed}, not known to the driver")
+        raise FactError(f"{path}: {speed}, not known to the driver")
     return speed
 
 
@@ -120,7 +120,7 @@ def _rail(
 
     def home() -> Path:
         if "netdev" not in facts:
-            raise Unknown("no interface is known for this port")
+            raise FactError("no interface is known for this port")
         return Path(root, "class/net", facts["netdev"])
 
     more = collect(
@@ -227,9 +227,9 @@ def read_spec(text: str) -> Facts:
     try:
         spec = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unknown(f"orders: {error}") from None
+        raise FactError(f"orders: {error}") from None
     if not isinstance(spec, dict):
-        raise Unknown(f"orders: found {type(spec).__name__}, expected an object")
+        raise FactError(f"orders: found {type(spec).__name__}, expected an object")
     return spec
 
 
@@ -238,7 +238,7 @@ def main() -> int:
     spec: Facts = {}
     try:
         spec = read_spec(sys.argv[1])
-    except Unknown as error:
+    except FactError as error:
         unread["spec"] = str(error)
     document = state(spec)
     document["unknown"].update(unread)

@@ -35,14 +35,14 @@ _ECHO = re.compile(r"icmp_seq=([0-9]+) .*time=([0-9.]+) ms")
 _ECHOES, _PINGS_TRIED = 5, 8
 
 
-class NoWay(Exception):
+class PathError(Exception):
     """The test cannot be made from here, and why."""
 
 
 def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     """Put what this side says of its way into `facts`; the values for the tool's argv.
 
-    `spec["names"]` may have other names of the peer. Raises NoWay where nothing leads to it, or
+    `spec["names"]` may have other names of the peer. Raises PathError where nothing leads to it, or
     where the rail or interface that the side should use is not there.
     """
     facts.update(path_facts(peer, spec.get("names", {}).get(peer, ())))
@@ -53,7 +53,7 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
         values["own_address"] = facts["address"]
         facts.pop("unresolved", None)
     elif "unresolved" in facts:
-        raise NoWay(f"no name of {peer} leads to it: {facts['unresolved'][peer]}")
+        raise PathError(f"no name of {peer} leads to it: {facts['unresolved'][peer]}")
     if spec.get("rdma"):
         _find_rail(spec["rdma"], spec["rdma"]["rails"][role], facts)
         values.update(
@@ -64,7 +64,7 @@ def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
     if (spec.get("rdma") or {}).get("connection_manager") and "rail_address" not in facts:
         # InfiniBand: IP over it, if there is any.
         if "netdev" not in facts:
-            raise NoWay(f"{facts['device']} has no interface, and so no address for rdma_cm")
+            raise PathError(f"{facts['device']} has no interface, and so no address for rdma_cm")
         facts["rail_address"] = _interface(facts["netdev"])["address"]
     interface = _interface_of(facts)
     members = members_of(interface)
@@ -155,18 +155,18 @@ def _interface(name: str) -> Facts:
     try:
         addresses = json.loads(rdma_devices.ask(["ip", "-j", "-4", "address", "show", "dev", name]))
         address = next(a["local"] for entry in addresses for a in entry.get("addr_info", []))
-    except rdma_devices.Unknown as error:
-        raise NoWay(str(error)) from None
+    except rdma_devices.FactError as error:
+        raise PathError(str(error)) from None
     except (ValueError, KeyError, StopIteration, RecursionError):
-        raise NoWay(f"{name} has no IPv4 address") from None
+        raise PathError(f"{name} has no IPv4 address") from None
     if read_sysfs(f"/sys/class/net/{name}/operstate") == "down":
-        raise NoWay(f"{name} is down")
+        raise PathError(f"{name} is down")
     facts: Facts = {"device": name, "address": address}
     mtu = read_sysfs(f"/sys/class/net/{name}/mtu")
     if mtu is not None:
         facts["mtu_bytes"] = int(mtu)
     # Virtual interfaces, and bonds, have none.
-    with contextlib.suppress(rdma_devices.Unknown):
+    with contextlib.suppress(rdma_devices.FactError):
         facts.update(ring_sizes(rdma_devices.ask(["ethtool", "-g", name])))
     return facts
 
@@ -181,7 +181,7 @@ def ring_sizes(text: str) -> Facts:
 def _find_rail(wanted: Facts, rail: int, facts: Facts) -> None:
     """Into `facts`: the device behind a rail, its port, the state of that and the GID to use.
 
-    NoWay, and the fact `rail_missing`, where it is not there, or nothing tells which one it is.
+    PathError, and the fact `rail_missing`, where it is not there, or nothing tells which one it is.
     """
     there = [(d, p) for d in rdma_devices.devices(wanted["devices"]) for p in rdma_devices.ports(d)]
     known, names = rdma_devices.rail_ports(wanted, there), wanted.get("names", ())
@@ -193,14 +193,14 @@ def _find_rail(wanted: Facts, rail: int, facts: Facts) -> None:
         why = f"which is rail {rail} nothing tells {listed}, expected {wanted['count']} of them"
     if why:
         facts["rail_missing"] = why
-        raise NoWay(why)
+        raise PathError(why)
     device, port = known[rail]
     facts.update(rail=rail, device=device, port=port, **rdma_devices.port_facts(device, port))
     if wanted["gid_type"] is not None:
         try:
             gid = rdma_devices.gid_index(device, port, wanted["gid_type"])
-        except rdma_devices.Unknown as error:
-            raise NoWay(str(error)) from None
+        except rdma_devices.FactError as error:
+            raise PathError(str(error)) from None
         facts.update(gid_index=gid.number, gid=gid.gid, rail_address=gid.address)
 
 
@@ -214,7 +214,7 @@ def emulation(interface: str | None) -> str:
         return "none"
     try:
         text = rdma_devices.ask(["tc", "qdisc", "show", "dev", interface])
-    except rdma_devices.Unknown as error:
+    except rdma_devices.FactError as error:
         return f"unknown ({error})"
     matched = re.search(r"qdisc netem [0-9a-f]+: (?:root|parent \S+) (?:refcnt [0-9]+ )?(.*)", text)
     # The seed of its random numbers says nothing.
@@ -295,15 +295,15 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     """A long way for as long as what is inside runs; as it was before afterwards.
 
     `wan` has the command lines `set` and `clear`, `ends` (both, server or client), and the numbers
-    `round_trip_ms` and `reorder_percent`. NoWay where the way cannot be made.
+    `round_trip_ms` and `reorder_percent`. PathError where the way cannot be made.
     """
     if wan is None:
         yield
         return
     if "device" not in facts:
-        raise NoWay(f"no interface leads to the other node: {facts.get('route_unknown')}")
+        raise PathError(f"no interface leads to the other node: {facts.get('route_unknown')}")
     if facts["emulation"] != "none":
-        raise NoWay(
+        raise PathError(
             f"{facts['device']} has {facts['emulation']} already; "
             f"to take it away: {'; '.join(wan['clear'])}"
         )
@@ -318,7 +318,7 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
             _run_lines(wan["set"], wan, facts)
         except BaseException:
             # It may be half made; why it could not be made is what counts.
-            with contextlib.suppress(NoWay):
+            with contextlib.suppress(PathError):
                 _run_lines(wan["clear"], wan, facts)
             raise
         try:
@@ -327,7 +327,7 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
         finally:
             try:
                 _run_lines(wan["clear"], wan, facts)
-            except NoWay as error:
+            except PathError as error:
                 facts["way_left"] = str(error)
 
 
@@ -341,8 +341,8 @@ def _run_lines(lines: list[str], wan: Facts, facts: Facts) -> None:
     for line in filled(lines, values):
         try:
             rdma_devices.ask(shlex.split(line))
-        except (rdma_devices.Unknown, ValueError) as error:
-            raise NoWay(f"`{line}`: {error}") from None
+        except (rdma_devices.FactError, ValueError) as error:
+            raise PathError(f"`{line}`: {error}") from None
 
 
 #: The tables of TCP's sockets: remote address:port and bytes still to be sent are in columns 2, 4.

@@ -29,7 +29,7 @@ MTUS = (4096, 2048, 1024, 512, 256)
 ROCE_HEADERS_BYTES = 40 + 8 + 12 + 4 + 28 + 4
 
 
-class Unknown(Exception):
+class FactError(Exception):
     """A fact that cannot be had; the text says why."""
 
 
@@ -43,7 +43,7 @@ def collect(sources: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
     for name, source in sources.items():
         try:
             fact = source()
-        except Unknown as error:
+        except FactError as error:
             unknown[name] = str(error)
         # Whatever one source does, the other facts stay.
         except Exception as error:
@@ -54,7 +54,7 @@ def collect(sources: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
 
 
 def ask(argv: list[str], limit_s: float = 20) -> str:
-    """What a tool prints; Unknown where it is not installed, fails or takes longer."""
+    """What a tool prints; FactError where it is not installed, fails or takes longer."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), SYSTEM_FOLDERS])
     try:
         answer = subprocess.run(
@@ -66,23 +66,23 @@ def ask(argv: list[str], limit_s: float = 20) -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise Unknown(f"{argv[0]} is not installed") from None
+        raise FactError(f"{argv[0]} is not installed") from None
     except (OSError, subprocess.SubprocessError) as error:
-        raise Unknown(f"{argv[0]}: {error}") from None
+        raise FactError(f"{argv[0]}: {error}") from None
     if answer.returncode != 0:
         words = answer.stderr.decode("utf-8", "replace").split("\n")[0].strip()
-        raise Unknown(f"{' '.join(argv)}: exit code {answer.returncode}: {words}".rstrip(": "))
+        raise FactError(f"{' '.join(argv)}: exit code {answer.returncode}: {words}".rstrip(": "))
     return answer.stdout.decode("utf-8", "replace")
 
 
 def text_of(path: Path) -> str:
-    """The text of a sysfs file without the line's end; Unknown where there is none."""
+    """The text of a sysfs file without the line's end; FactError where there is none."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
-        raise Unknown(f"{path}: {error.strerror}") from None
+        raise FactError(f"{path}: {error.strerror}") from None
     if not text:
-        raise Unknown(f"{path} is empty")
+        raise FactError(f"{path} is empty")
     return text
 
 
@@ -91,7 +91,7 @@ def int_of(path: Path) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Unknown(f"{path}: found {text!r}, expected a whole number") from None
+        raise FactError(f"{path}: found {text!r}, expected a whole number") from None
 
 
 def listed(folder: Path) -> list[str]:
@@ -190,7 +190,7 @@ def port_state(device: str, port: int, root: str = "/sys") -> str | None:
     """ACTIVE, DOWN, ...; None where there is no such port."""
     try:
         return state_of(_port(device, port, root) / "state")
-    except Unknown:
+    except FactError:
         return None
 
 
@@ -208,7 +208,7 @@ def netdev(device: str, port: int, root: str = "/sys") -> str:
     for name, number in numbers.items():
         if number == str(port - 1) or (number is None and len(numbers) == 1):
             return name
-    raise Unknown(f"no interface in {table} nor in {folder} for port {port}")
+    raise FactError(f"no interface in {table} nor in {folder} for port {port}")
 
 
 def _active_mtu(device: str, port: int, root: str) -> dict[str, Any]:
@@ -216,10 +216,10 @@ def _active_mtu(device: str, port: int, root: str) -> dict[str, Any]:
     try:
         mtu_bytes = active_mtu(ask(["ibv_devinfo", "-d", device, "-i", str(port)]), port)
         return {"active_mtu_bytes": mtu_bytes, "active_mtu_from": "ibv_devinfo"}
-    except Unknown as error:
+    except FactError as error:
         unasked = error
     if read_sysfs(str(_port(device, port, root) / "link_layer")) != "Ethernet":
-        raise Unknown(f"{unasked}; derived only where the link layer is Ethernet")
+        raise FactError(f"{unasked}; derived only where the link layer is Ethernet")
     interface = netdev(device, port, root)
     mtu = derived_mtu(int_of(Path(root, "class/net", interface, "mtu")))
     return {"active_mtu_bytes": mtu, "active_mtu_from": f"derived from the MTU of {interface}"}
@@ -228,7 +228,7 @@ def _active_mtu(device: str, port: int, root: str) -> dict[str, Any]:
 def active_mtu(text: str, port: int) -> int:
     """The active MTU of a port in bytes, from the text of `ibv_devinfo`.
 
-    Unknown where the text has no such port, or no MTU of InfiniBand for it.
+    FactError where the text has no such port, or no MTU of InfiniBand for it.
     """
     current = None
     for line in text.splitlines():
@@ -239,8 +239,8 @@ def active_mtu(text: str, port: int) -> int:
             number = value.partition(" ")[0]
             if number in map(str, MTUS):
                 return int(number)
-            raise Unknown(f"ibv_devinfo: active_mtu of port {port} is {value!r}")
-    raise Unknown(f"ibv_devinfo: no active_mtu of port {port}")
+            raise FactError(f"ibv_devinfo: active_mtu of port {port} is {value!r}")
+    raise FactError(f"ibv_devinfo: no active_mtu of port {port}")
 
 
 def derived_mtu(netdev_mtu_bytes: int) -> int:
@@ -252,7 +252,7 @@ def derived_mtu(netdev_mtu_bytes: int) -> int:
     for mtu in MTUS:
         if mtu <= netdev_mtu_bytes - ROCE_HEADERS_BYTES:
             return mtu
-    raise Unknown(f"an interface MTU of {netdev_mtu_bytes} has no room for RoCE")
+    raise FactError(f"an interface MTU of {netdev_mtu_bytes} has no room for RoCE")
 
 
 class Gid(NamedTuple):
@@ -285,7 +285,7 @@ def gid_index(
 ) -> Gid:
     """The GID of that type (`RoCE v2`) with an IPv4 address: that of `address`, else the lowest.
 
-    The index differs by node and port. Unknown where no entry will do.
+    The index differs by node and port. FactError where no entry will do.
     """
     at = _port(device, port, root)
     gids = {}
@@ -302,7 +302,7 @@ def gid_index(
             if ipv4 is not None:
                 gids[index] = (gid, ipv4)
     if not gids:
-        raise Unknown(f"{device} port {port} has no {gid_type} GID with an IPv4 address")
+        raise FactError(f"{device} port {port} has no {gid_type} GID with an IPv4 address")
     same = [index for index, (_, ipv4) in gids.items() if ipv4 == address]
     chosen = min(same or gids)
     return Gid(chosen, *gids[chosen], candidates=tuple(sorted(gids)))

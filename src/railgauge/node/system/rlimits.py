@@ -7,7 +7,7 @@ import resource
 _INFINITE = resource.RLIM_INFINITY
 
 
-class LimitProblem(Exception):
+class LimitError(Exception):
     """A limit is too low and cannot be raised here; the text says where, and what to do."""
 
 
@@ -33,7 +33,7 @@ def raise_processes(needed: int, where: str) -> None:
 
 def _require(hard: int, needed: int, what: str, name: str, where: str) -> None:
     if hard != _INFINITE and hard < needed:
-        raise LimitProblem(
+        raise LimitError(
             f"{where}: at most {hard} {what} (the hard limit of RLIMIT_{name}), expected "
             f"{needed} or more\nnext: Limit{name}={needed} in slurmd's systemd unit, or fewer "
             "nodes a job (nodes_per_job)"

@@ -31,7 +31,7 @@ CHANGED = "unknown (changed since "
 _RPM_DIGESTS = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"}
 
 
-class NoAnswer(Exception):
+class NoAnswerError(Exception):
     """It cannot be told now; the next look may tell."""
 
 
@@ -51,10 +51,10 @@ def of(program: str, search: str | None = None) -> tuple[str, str]:
         package = _cached(path, stamp)
         if package is None:
             package = look(path)
-            # What is wrong with a package may be mended without a change of the file.
+            # What is wrong with a package may be repaired without a change of the file.
             if package == NO_PACKAGE or not package.startswith("unknown"):
                 _keep(path, stamp, package)
-    except (NoAnswer, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (NoAnswerError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         package = f"unknown ({type(error).__name__}: {error})"
     return path, package
 
@@ -159,12 +159,12 @@ def _by_rpm(path: str) -> str | None:
             check=False,
         )
     except subprocess.SubprocessError as error:
-        raise NoAnswer(f"rpm: {error}") from None
+        raise NoAnswerError(f"rpm: {error}") from None
     lines = answer.stdout.decode("utf-8", "replace").splitlines()
     if answer.returncode:
         if any("is not owned by any package" in line for line in lines):
             return None
-        raise NoAnswer(f"rpm ended with {answer.returncode}: {' '.join(lines[-1:])}")
+        raise NoAnswerError(f"rpm ended with {answer.returncode}: {' '.join(lines[-1:])}")
     owners = [line for line in lines if not line.startswith("\t")]
     if len(owners) != 1:
         return f"unknown (listed by {', '.join(owners) or 'nobody'})"

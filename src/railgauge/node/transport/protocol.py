@@ -45,7 +45,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().raw_decode
 
 
-class Refused(Exception):
+class ProtocolError(Exception):
     """The other end does not belong to this sweep, or does not keep to the protocol."""
 
 
@@ -92,7 +92,7 @@ class Sealer:
 
 
 class Opener:
-    """Reads them; Refused where one is not the next of that direction."""
+    """Reads them; ProtocolError where one is not the next of that direction."""
 
     def __init__(self, key: bytes) -> None:
         self._mac = _Mac(key)
@@ -101,19 +101,19 @@ class Opener:
     def messages(self, line: bytes) -> list[Message]:
         mac, body = line[:_MAC_DIGITS], line[_MAC_DIGITS + 1 :]
         if not hmac.compare_digest(mac, self._mac.of(body)):
-            raise Refused("a line with a wrong MAC")
+            raise ProtocolError("a line with a wrong MAC")
         number, _, listed = body.partition(b" ")
         if number != b"%d" % self._number:
-            raise Refused("a line out of its order")
+            raise ProtocolError("a line out of its order")
         self._number += 1
         try:
             messages, end = _decode(text := listed.decode())
         except (ValueError, RecursionError):
-            raise Refused("a line that is no JSON") from None
+            raise ProtocolError("a line that is no JSON") from None
         if end != len(text):
-            raise Refused("a line with more than its JSON")
+            raise ProtocolError("a line with more than its JSON")
         if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
-            raise Refused("a line that is no list of messages")
+            raise ProtocolError("a line that is no list of messages")
         return messages
 
 
@@ -143,11 +143,11 @@ class Link(asyncio.BufferedProtocol):
     # --- for subclasses ----------------------------------------------------------------------
 
     def line_received(self, line: bytes) -> None:
-        """A line of the handshake; Refused where it is not what belongs there."""
+        """A line of the handshake; ProtocolError where it is not what belongs there."""
         raise NotImplementedError
 
     def message_received(self, message: Message) -> None:
-        """A message of the other end, which has proved itself; Refused where it makes no sense."""
+        """A message of the authenticated peer; ProtocolError where it makes no sense."""
         raise NotImplementedError
 
     def lost(self, why: str) -> None:
@@ -185,11 +185,11 @@ class Link(asyncio.BufferedProtocol):
                 if self.closed:
                     return
                 if len(line) > self.limit_bytes:
-                    raise Refused(f"a line of more than {self.limit_bytes} bytes")
+                    raise ProtocolError(f"a line of more than {self.limit_bytes} bytes")
                 self._received(line)
             if self._size > self.limit_bytes:
-                raise Refused(f"a line of more than {self.limit_bytes} bytes")
-        except Refused as error:
+                raise ProtocolError(f"a line of more than {self.limit_bytes} bytes")
+        except ProtocolError as error:
             self.close(str(error))
 
     def _received(self, line: bytes) -> None:
@@ -242,13 +242,13 @@ class Link(asyncio.BufferedProtocol):
 
 
 def document_of(line: bytes) -> Message:
-    """A line of the handshake; Refused where it is no JSON object."""
+    """A line of the handshake; ProtocolError where it is no JSON object."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        raise Refused("no JSON") from None
+        raise ProtocolError("no JSON") from None
     if not isinstance(document, dict):
-        raise Refused("no JSON object")
+        raise ProtocolError("no JSON object")
     return document
 
 
@@ -259,7 +259,7 @@ def nonce() -> str:
 def _nonce_of(document: Message) -> str:
     nonce = document.get("nonce")
     if not isinstance(nonce, str) or len(nonce) != 2 * _NONCE_BYTES:
-        raise Refused("no nonce")
+        raise ProtocolError("no nonce")
     return nonce
 
 
@@ -299,7 +299,7 @@ class ConductorLink(Link):
         document = document_of(line)
         node = document.get("node")
         if document.get("railgauge") != VERSION or node not in self._nodes:
-            raise Refused("no agent of this sweep")
+            raise ProtocolError("no agent of this sweep")
         self.node = str(node)
         own = nonce()
         self.say({"nonce": own})

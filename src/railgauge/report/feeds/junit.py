@@ -128,7 +128,7 @@ def _of_check(
         # A name is the same from campaign to campaign: CI servers keep a history by it.
         suite.add(
             f"{worst.case.partition} {numbers.measured(worst.row.measurement)}",
-            output=f"{line.places} places, the worst {quantity} at {numbers.at(worst)}",
+            output=f"{line.places} places, the worst {quantity} at {numbers.location(worst)}",
         )
     for case in cases:
         if case.passed and not case.was_left_out:

@@ -85,7 +85,7 @@ def _numbers(verdict: Verdict, mark: str) -> list[str]:
             numbers.measured(line.worst.row.measurement),
             str(line.places),
             numbers.quantity(line.worst.row.measurement),
-            numbers.at(line.worst),
+            numbers.location(line.worst),
             line.median,
             numbers.reference_of(line.worst.row),
             numbers.share_of_limit(line.worst.row),

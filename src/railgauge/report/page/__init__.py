@@ -133,7 +133,7 @@ def html(verdict: Verdict) -> str:
         sharpest=verdict.power.sharpest,
         suspects=(suspects := content.suspects(verdict)),
         suspects_left_out=len(verdict.suspects) - len(suspects),
-        left_open=located.left_open(verdict.fewest_good),
+        left_open=located.left_open(verdict.min_good_results_of_cleared_end),
         findings=shown,
         places_count=len(places_of(verdict.findings)),
         findings_left_out=content.left_out(verdict),

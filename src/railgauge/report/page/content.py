@@ -338,7 +338,7 @@ def number_row(one: Number) -> tuple[str, ...]:
     """Check, place, and what was measured, its number, reference, limit and status."""
     return (
         one.case.check,
-        numbers.at(one),
+        numbers.location(one),
         numbers.measured(one.row.measurement),
         numbers.quantity(one.row.measurement),
         numbers.reference_of(one.row),

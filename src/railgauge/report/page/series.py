@@ -221,7 +221,7 @@ def as_columns(verdict: Verdict, measured: Sequence[Number]) -> dict[str, Any]:
         if key not in conditions:
             conditions[key] = len(described)
             described.append(_described(one, checks(one.case.check), reference))
-        name = numbers.at(one)
+        name = numbers.location(one)
         share = one.row.share_of_limit
         rows.append(
             [

@@ -118,7 +118,7 @@ def known(folder: Path) -> tuple[Mapping[str, Check], list[Line]]:
         except Exception as error:
             # Whatever a file of the site's own raises.
             reason = f"{shown(path)}: does not load: {type(error).__name__}: {error}"
-            lines.append(Line("problem", "checks", reason, f"mend {shown(path)}"))
+            lines.append(Line("problem", "checks", reason, f"fix {shown(path)}"))
     return checks, lines
 
 
@@ -225,7 +225,7 @@ def _gpus(thing: str, partition: Partition, expected: int) -> list[Line]:
             "problem",
             thing,
             f"devices has {count} GPUs, expected {expected} as extras.nccl.gpus_per_node says",
-            "mend the one that is wrong",
+            "fix the one that is wrong",
         )
         for count in counts
         if count != expected
@@ -266,7 +266,7 @@ def required(
                     "problem",
                     thing,
                     f"{name} is required, and {left.reason}",
-                    f"mend {left.field}, or take {name} out of required"
+                    f"fix {left.field}, or take {name} out of required"
                     if left.field
                     else f"take {name} out of required",
                 )
@@ -366,5 +366,5 @@ def expected_state(system: System, checks: Mapping[str, Check]) -> list[Line]:
     strangers = sorted({e.partition for e in stated.expected if e.partition} - names)
     if strangers:
         reason = f"{shown(path)}: no partition {', '.join(strangers)}; there is {', '.join(names)}"
-        return [Line("problem", thing, reason, "mend the entry's partition")]
+        return [Line("problem", thing, reason, "fix the entry's partition")]
     return [Line("ok", thing, f"{shown(path)}: {len(stated.expected)} entries")]

@@ -33,7 +33,7 @@ def others(name: str) -> tuple[list[System], list[Line]]:
                 loaded.append(systems.load(other))
             except ConfigurationError as error:
                 message = f"does not load, and ReFrame loads all: {str(error).splitlines()[0]}"
-                lines.append(Line("problem", f"system {other}", message, f"mend {file_of(other)}"))
+                lines.append(Line("problem", f"system {other}", message, f"fix {file_of(other)}"))
     return loaded, lines
 
 

@@ -110,7 +110,7 @@ def _gpus(partition: Partition, fragment: _Fragment) -> list[Line]:
         return []
     text = f"{count} GPUs a node, expected {fabric.gpus_per_node} as gpus_per_node of "
     text += f"{partition.name} says"
-    return [Line("problem", fragment.where, text, "mend the one that is wrong")]
+    return [Line("problem", fragment.where, text, "fix the one that is wrong")]
 
 
 def _fragment_partitions(system: System, thing: str, fragments: Sequence[_Fragment]) -> list[Line]:
@@ -135,7 +135,7 @@ def _fragment_partitions(system: System, thing: str, fragments: Sequence[_Fragme
         everyone = set(hostlist.expand(partition.extras.nodes))
         if not set(partition.nodes) <= nodes or not nodes <= everyone:
             text = f"Nodes={value}, expected those of {partition.name}: {partition.extras.nodes}"
-            lines.append(Line("problem", fragment.where, text, "mend the one that is wrong"))
+            lines.append(Line("problem", fragment.where, text, "fix the one that is wrong"))
     if named and not lines:
         return [Line("ok", thing, f"the partitions of {file_of(system.name)}")]
     return lines

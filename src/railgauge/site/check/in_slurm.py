@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railgauge import hostlist
-from railgauge.common.errors import EnvironmentProblem
+from railgauge.common.errors import PrerequisiteError
 from railgauge.site.check.description import file_of
 from railgauge.site.check.hostnames import owner
 from railgauge.site.check.line import Line
@@ -24,7 +24,7 @@ def lines(
         return [Line("not checked", "nodes in Slurm", text, step)]
     try:
         slurm = cluster(ask)
-    except EnvironmentProblem as error:
+    except PrerequisiteError as error:
         text = f"no Slurm here: {error.message.removesuffix(': no Slurm here')}"
         return [Line("not checked", "nodes in Slurm", text, step)]
     lines = []

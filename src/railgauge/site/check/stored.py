@@ -23,7 +23,7 @@ def lines(system: System, checks: Mapping[str, Check]) -> tuple[References | Non
     try:
         stored = references.load(system.name)
     except ConfigurationError as error:
-        step = f"mend {shown(path)}"
+        step = f"fix {shown(path)}"
         return None, [Line("problem", "references", line, step) for line in str(error).splitlines()]
     if not path.exists():
         text = f"{shown(path)}: no such file: no number is known yet"

@@ -67,18 +67,18 @@ def judge(
     """
     for call in calls:
         if call.failure:
-            return Reading.refused(call.failure)
+            return Reading.invalid(call.failure)
     try:
         output = parse(text)
     except ParseError as error:
-        return Reading.refused(str(error))
+        return Reading.invalid(str(error))
     said = conclude(output, options)
     if said.complaints:
-        return Reading.refused("; ".join(said.complaints), seen=said.seen, notes=said.notes)
+        return Reading.invalid("; ".join(said.complaints), seen=said.seen, notes=said.notes)
     missing = [] if options is not None or said.ended else ["what was asked for"]
     if not calls and not said.ended:
         missing.append("the exit code")
-    return Reading.accepted(said.reason, missing, said.measurements, said.seen, notes=said.notes)
+    return Reading.valid(said.reason, missing, said.measurements, said.seen, notes=said.notes)
 
 
 def by_hand(

@@ -58,7 +58,7 @@ def _read(texts: Sequence[str], codes: Sequence[int], options: Any) -> Reading:
                 expected = f"a connection to the server's port {' or '.join(sorted(listening))}"
             if expected:
                 reason = f"{side}: line {number}: found {quote(line)}, expected {expected}"
-                return Reading.refused(reason, notes=reading.notes, moved=reading.moved)
+                return Reading.invalid(reason, notes=reading.notes, moved=reading.moved)
     return reading
 
 

@@ -59,13 +59,13 @@ def read(
     )
     if complaints:
         reason, moved = "; ".join(dict.fromkeys(complaints)), tuple(map(_moved, runs))
-        return Reading.refused(reason, notes=notes, moved=moved)
+        return Reading.invalid(reason, notes=notes, moved=moved)
     measured = _receiver(runs[0])
     seen = _seen(runs[0], measured)
     if measured.udp and not measured.received:
         reason = f"{names['client']}: no report of the server: UDP rows say only what was sent"
-        return Reading.refused(reason, Completeness.UNKNOWN, seen=seen)
-    return Reading.accepted(
+        return Reading.invalid(reason, Completeness.UNKNOWN, seen=seen)
+    return Reading.valid(
         f"{measured.stream_count} stream(s) over {measured.total.duration_s:.1f} s: "
         "client and server ended with exit code 0 and agree on the bytes",
         [*sides.missing, *dict.fromkeys(what for run in runs for what in _missing(run, options))],

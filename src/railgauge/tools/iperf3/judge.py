@@ -48,7 +48,7 @@ def read(
         complaints += _disagreements(outputs["client"], outputs["server"], names)
     simulated = any(output.simulated for output in outputs.values())
     if complaints:
-        return Reading.refused("; ".join(complaints), simulated=simulated)
+        return Reading.invalid("; ".join(complaints), simulated=simulated)
     measured = [flow for reverse in (False, True) if (flow := _best(outputs, reverse)) is not None]
     seen = _seen(outputs, measured)
     reason = _summary(outputs["client"].stream_count, measured)

@@ -27,9 +27,9 @@ def _read(texts: Sequence[str], codes: Sequence[int], expected: Expected | None)
         job.take(line)
     job.take_torn(torn)
     if not job.lines:
-        return Reading.refused("no whole line of NCCL, expected a log of NCCL_DEBUG=INFO")
+        return Reading.invalid("no whole line of NCCL, expected a log of NCCL_DEBUG=INFO")
     if codes and codes[0]:
-        return Reading.refused(f"exit code {codes[0]}; {job.reading(expected).reason}")
+        return Reading.invalid(f"exit code {codes[0]}; {job.reading(expected).reason}")
     return job.reading(expected)
 
 

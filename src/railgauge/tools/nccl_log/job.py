@@ -235,7 +235,7 @@ class Job:
         complaints = [*self._complaints(processes), *_differences(seen, expected)]
         notes = tuple(_notes(processes, seen, there))
         if complaints:
-            return Reading.refused(
+            return Reading.invalid(
                 "; ".join(complaints), seen=seen, simulated=self.simulated, notes=notes
             )
         lacking = []
@@ -249,7 +249,7 @@ class Job:
         if not all(process.whole for process in processes):
             lacking.append("'Destroy COMPLETE' of every communicator")
         reason = "every communicator was destroyed, and NCCL warns of nothing"
-        return Reading.accepted(reason, lacking, (), seen, self.simulated, notes=notes)
+        return Reading.valid(reason, lacking, (), seen, self.simulated, notes=notes)
 
     def _seen(self, processes: Sequence[_Process], world: int) -> dict[str, Any]:
         versions = {*self._versions, *(v for process in processes for v in process.versions)}

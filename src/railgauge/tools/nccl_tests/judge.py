@@ -63,7 +63,7 @@ def read(
     complaints = _call_complaints(calls, options)
     # It explains what else is wrong with their tables.
     for started_alone in filter(None, map(why_alone, outputs.values())):
-        return Reading.refused("; ".join([started_alone, *complaints]))
+        return Reading.invalid("; ".join([started_alone, *complaints]))
     failed: list[str] = []
     tables: dict[int, tuple[Result, ...]] = {}
     for rank, text in sorted(outputs.items()):
@@ -103,7 +103,7 @@ def read(
         kept = measurements if options is None and not complaints else ()
         if kept:
             reason = f"{reason}; {good} good test(s)"
-        return Reading.refused(
+        return Reading.invalid(
             reason, measurements=kept, seen=seen, simulated=simulated, notes=notes
         )
     sizes = sum(len(result.rows) for result in results)

@@ -61,14 +61,14 @@ def read(
         waits = all(call.exit_code is None for call in calls if call.role == "server")
         if failed and waits and (rejected := _NOBODY_LISTENS.search(client)):
             why = f"{names['client']}: {rejected[0]} It connected before the server listened"
-            return Reading.refused(f"{why}, for which perftest does not wait", unfit=True)
+            return Reading.invalid(f"{why}, for which perftest does not wait", inconclusive=True)
         for role, text in (("client", client), ("server", server or "")):
             if not (failed or sides.parsed) and (spread := NO_CLOCK.search(text)):
                 why = f"{names[role]}: {spread[0]}, so that it could not calibrate its clock"
-                return Reading.refused(why, unfit=True)
-        return Reading.refused("; ".join(complaints))
+                return Reading.invalid(why, inconclusive=True)
+        return Reading.invalid("; ".join(complaints))
     measured = outputs["client"]
-    return Reading.accepted(
+    return Reading.valid(
         f"{len(measured.sizes)} size(s) of ib_{measured.operation}_{measured.test}: client and "
         "server ended with exit code 0 and agree on the connection",
         [*sides.missing, *_missing(outputs)],

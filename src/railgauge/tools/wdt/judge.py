@@ -48,7 +48,7 @@ def read(
     complaints += _arrival_complaints(arrived, sent, options, names["server"])
     simulated = any(output.simulated for output in outputs.values())
     if complaints:
-        return Reading.refused(redacted("; ".join(complaints)), simulated=simulated)
+        return Reading.invalid(redacted("; ".join(complaints)), simulated=simulated)
     output = outputs["client"]
     assert output.summary is not None, "an output without a summary has failed"
     missing = list(sides.missing)
@@ -56,7 +56,7 @@ def read(
         missing += [] if arrived is not None else ["the sums of what arrived"]
         missing += [] if sent is not None else ["the manifest of what was sent"]
     kept = "thrown away as asked" if options and options.skip_writes else "with their sha256"
-    return Reading.accepted(
+    return Reading.valid(
         f"{output.summary.files} file(s) over {len(output.ports)} port(s) in "
         f"{output.seconds or 0:.2f} s: both sides ended with exit code 0 and agree; {kept}",
         missing,

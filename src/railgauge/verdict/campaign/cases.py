@@ -14,7 +14,13 @@ from railgauge.campaign.folder import PLAN, POSSIBLE, RESULT_FILE, Campaign
 from railgauge.model import failure as kinds
 from railgauge.model import record
 from railgauge.model.call import Call
-from railgauge.model.failure import ALONE, NO_REFERENCE, NOT_MEASURED, PRECONDITION_FAILED, Failure
+from railgauge.model.failure import (
+    NO_REFERENCE,
+    NOT_MEASURED,
+    OVERRIDING_KINDS,
+    PRECONDITION_FAILED,
+    Failure,
+)
 from railgauge.model.record import (
     BrokenRecordError,
     Place,
@@ -83,8 +89,8 @@ class Case:
     unique_name: str = ""
     #: that of the place within its case
     place: str = ""
-    #: the planned place of which this is another pair, measured to tell its nodes apart
-    like: str = ""
+    #: the planned place that this one measures again with another pair, to tell its nodes apart
+    repeats: str = ""
     #: whether that was done while all else was quiet, to tell load from a fault
     quiet: bool = False
     #: the round of its job in which it was measured, where that is known
@@ -154,12 +160,12 @@ class Case:
         """Whether its job was cancelled, forgotten or not started, or lacked what jobs need of the
         cluster. Then it says nothing of its nodes.
         """
-        return any(failure.kind in ALONE for failure in self.failures)
+        return any(failure.kind in OVERRIDING_KINDS for failure in self.failures)
 
     @property
     def to_measure(self) -> bool:
         """Whether it was not measured, for no fault of its nodes, and is to be measured yet."""
-        by_others = all(failure.kind in kinds.BY_OTHERS for failure in self.failures)
+        by_others = all(failure.kind in kinds.EXTERNAL_CAUSES for failure in self.failures)
         return self.outcome is Outcome.UNMEASURED and not self.damage and by_others
 
     @functools.cached_property
@@ -262,10 +268,12 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
             cases.append(_at_place(place, dataclasses.replace(not_run, recorded=False)))
     places = {place.name: place for place in planned.places}
     for result in case_record.results:
-        if result.like and (like := places.get(result.like)):
-            retested = dataclasses.replace(like, name=result.place, nodes=result.nodes, needs=())
+        if result.repeats and (planned_place := places.get(result.repeats)):
+            retested = dataclasses.replace(
+                planned_place, name=result.place, nodes=result.nodes, needs=()
+            )
             case = dataclasses.replace(
-                _at_place(retested, whole), like=like.name, quiet=result.quiet
+                _at_place(retested, whole), repeats=planned_place.name, quiet=result.quiet
             )
             cases.append(_measured(case, result))
     if damage := _unplanned(planned, case_record):
@@ -294,7 +302,7 @@ def _unplanned(planned: Planned, case_record: record.Record) -> str:
             return f"its record has {result.place or 'a result'} of {', '.join(sorted(strangers))}"
     names = [result.place for result in case_record.results]
     known = {place.name for place in planned.places}
-    retests = [r for r in case_record.results if r.like and r.like in known - {r.place}]
+    retests = [r for r in case_record.results if r.repeats and r.repeats in known - {r.place}]
     known |= {retest.place for retest in retests if set(retest.nodes) <= set(planned.nodes)}
     unplanned = sorted(set(names) - known)
     if unplanned:
@@ -352,10 +360,8 @@ def read(campaign: Campaign) -> list[Case]:
             for run, attempt in ended.get(planned.key, ()):
                 for case in _cases(planned, attempt, run, session):
                     case = dataclasses.replace(case, unavailable=_unavailable(campaign, case))
-                    group = (
-                        job_cases if case.of_job else retests if case.like else attempts[case.place]
-                    )
-                    group.append(case)
+                    of_place = retests if case.repeats else attempts[case.place]
+                    (job_cases if case.of_job else of_place).append(case)
         not_run = {case.place: case for case in _cases(planned, None, 0)}
         for place, tries in attempts.items():
             tries = tries or [not_run[place]]
@@ -367,11 +373,13 @@ def read(campaign: Campaign) -> list[Case]:
         cases += retests
         # What was wrong with a job counts no more once all of it was measured in a later session.
         whole = [case for tries in attempts.values() for case in tries]
-        cases += [c for c in job_cases if not (c.disturbed and _is_made_up_for(c, whole, planned))]
+        cases += [
+            c for c in job_cases if not (c.disturbed and _is_covered_by_attempts(c, whole, planned))
+        ]
     return _with_preconditions(cases, plan)
 
 
-def _is_made_up_for(job: Case, attempts: Sequence[Case], planned: Planned) -> bool:
+def _is_covered_by_attempts(job: Case, attempts: Sequence[Case], planned: Planned) -> bool:
     """Whether every place of a case has a result of its own, of that session or a later one."""
     done = {c.place for c in attempts if c.session >= job.session and c.complete}
     return done >= {place.name for place in planned.places}
@@ -451,7 +459,7 @@ def remaining(campaign: Campaign, known: Sequence[Case] | None = None) -> Remain
         return None
     attempts: dict[PlaceKey, list[Case]] = {(*p.key, x.name): [] for p in plan for x in p.places}
     for case in read(campaign) if known is None else known:
-        if not case.of_job and not case.like:
+        if not case.of_job and not case.repeats:
             attempts[case.unique_name, case.partition, case.place].append(case)
     failed = {
         key

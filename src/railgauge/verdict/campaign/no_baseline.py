@@ -51,7 +51,7 @@ def first_day(cases: Sequence[Case]) -> FirstDay:
     bare: dict[Hashable, list[tuple[Case, Row]]] = {}
     for case in cases:
         # A place that was measured again is evidence for who is at fault, and accepts nothing.
-        if case.like or not (case.passed or case.unreferenced):
+        if case.repeats or not (case.passed or case.unreferenced):
             continue
         for row in case.rows:
             if row.gates:

@@ -93,7 +93,7 @@ def outliers(cases: Sequence[Case]) -> list[Outlier]:
     conditions: dict[Hashable, list[tuple[Case, Row]]] = {}
     for case in cases:
         # A pair that was good when it was measured again may have been bad at first.
-        if (case.passed or case.unreferenced) and not case.like:
+        if (case.passed or case.unreferenced) and not case.repeats:
             for row in case.rows:
                 if is_judged(case, row):
                     conditions.setdefault(condition(case, row.measurement), []).append((case, row))

@@ -129,15 +129,15 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
     """
     columns: dict[str, list[object]] = {name: [] for name in SCHEMA}
     failed = {_key(case) for case in cases if case.failed}
-    planned = {_key(case): frozenset(case.nodes) for case in cases if not case.like}
+    planned = {_key(case): frozenset(case.nodes) for case in cases if not case.repeats}
     several = {_key(case) for case in cases if case.run > 0}
     launches = _launches(cases)
     for case in cases:
         if not case.finished or case.damage or case.quiet:
             continue
-        again = bool(case.like)
+        again = bool(case.repeats)
         if again:
-            case = dataclasses.replace(case, place=case.like)
+            case = dataclasses.replace(case, place=case.repeats)
             if planned.get(_key(case)) != frozenset(case.nodes):
                 continue
         versions = {call.tool: call.version for call in case.calls if call.version}

@@ -222,7 +222,7 @@ def of(cases: Sequence[Case]) -> OfCampaign:
     """Of the cases of an acceptance: by those that nothing but a number may speak against."""
     conditions: dict[Hashable, list[tuple[Case, Row]]] = {}
     for case in cases:
-        sound = case.finished and not case.damage and not case.like
+        sound = case.finished and not case.damage and not case.repeats
         if sound and all(failure.kind == NO_REFERENCE for failure in case.failures):
             for row in case.rows:
                 m = row.measurement

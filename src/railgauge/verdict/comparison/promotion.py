@@ -75,7 +75,7 @@ _PARTS = (
 )
 
 
-class Refused(RailgaugeError):
+class PromotionError(RailgaugeError):
     """Campaigns that no baseline is made of, with every reason."""
 
 
@@ -97,7 +97,7 @@ class Proposal:
 
 
 def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
-    """Of campaigns and their tables; Refused with all that speaks against them."""
+    """Of campaigns and their tables; PromotionError with all that speaks against them."""
     table = pl.concat(
         [
             frame.filter(pl.col("gates") & ~pl.col("again")).with_columns(
@@ -116,7 +116,7 @@ def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
         reasons += _of_numbers(table)
     if reasons:
         text = "\n  ".join(dict.fromkeys(reasons))
-        raise Refused(
+        raise PromotionError(
             f"no baseline of {', '.join(campaign.id for campaign in campaigns)}:\n  {text}",
             next_step="railgauge verdict CAMPAIGN; then promote those in which all was well",
         )
@@ -194,10 +194,10 @@ def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[st
                 prints.setdefault(campaign.fingerprints[node], set()).add(node)
         if len(prints) > 1:
             sides = [f"{fp} of {hostlist.fold(sorted(nodes))}" for fp, nodes in prints.items()]
-            most = hostlist.fold(sorted(max(prints.values(), key=len)))
+            largest = max(prints.values(), key=len)
             yield (
                 f"several fingerprints on {partition}: {_named(sides)}; make the nodes agree, or "
-                f"measure those of one fingerprint: --nodes '{most}'"
+                f"measure those of one fingerprint: --nodes '{hostlist.fold(sorted(largest))}'"
             )
 
 

@@ -39,9 +39,9 @@ def rates(campaign: Campaign) -> Rates:
     plan = record.read_plan(campaign.folder / PLAN) or ()
     case_names = {planned.unique_name: planned.case for planned in plan}
     # Of one kind, as the conductor compares them: under one condition, on one kind of way.
-    of_run: dict[tuple[object, ...], dict[str, dict[str, interface_rate.Carried]]] = {}
+    of_run: dict[tuple[object, ...], dict[str, dict[str, interface_rate.InterfaceRate]]] = {}
     for case in read_cases(campaign):
-        if case.like or not case.place:
+        if case.repeats or not case.place:
             continue
         sides = {}
         for call in case.calls:

@@ -126,7 +126,7 @@ def _unordered(
             # The finding of a session that broke off says no more than that.
             to_measure = finding.kind in TO_MEASURE or (broke_off and not finding.nodes)
             yield _Obstacle(
-                words(finding, node),
+                reason_text(finding, node),
                 _Rank.TO_MEASURE
                 if to_measure and finding.weight == "inconclusive"
                 else order.rank(finding, node),
@@ -136,7 +136,7 @@ def _unordered(
     good = [case for case in cases if case.passed or (provisionally and case.unreferenced)]
     well = {id(case) for case in good}
     for case in cases:
-        if id(case) in well or case.was_left_out or _is_made_up_for(case, node, good):
+        if id(case) in well or case.was_left_out or _is_covered_by_another_place(case, node, good):
             continue
         if case.of_job and case.failures and all(map(between_switches, case.failures)):
             continue
@@ -149,7 +149,7 @@ def _unordered(
         yield _Obstacle(why, _Rank.TO_MEASURE)
 
 
-def _is_made_up_for(case: Case, node: str, good: Sequence[Case]) -> bool:
+def _is_covered_by_another_place(case: Case, node: str, good: Sequence[Case]) -> bool:
     """Whether a place lacks only because its other nodes were somebody else's, and another place
     showed the same of this node: by the same check, under the same condition, and in the same
     role, as it may be bad in one direction.
@@ -190,7 +190,7 @@ def failed(verdict: Verdict, node: str) -> str:
     """
     order = _Order(verdict)
     against = [
-        _Obstacle(words(finding, node), order.rank(finding, node))
+        _Obstacle(reason_text(finding, node), order.rank(finding, node))
         for finding in verdict.findings
         if finding.weight == "reject" and node in finding.nodes
     ]
@@ -204,7 +204,7 @@ def _accused(verdict: Verdict, node: str) -> str:
     return next((s.why for s in verdict.suspects if node in s.failing_nodes), "")
 
 
-def words(finding: Finding, node: str) -> str:
+def reason_text(finding: Finding, node: str) -> str:
     """A finding as the reason of a drained `node`: check, nodes if there are others, message."""
     nodes = () if finding.nodes == (node,) else finding.nodes
     return ": ".join(filter(None, [" ".join([finding.check, *nodes]), finding.message]))
@@ -238,10 +238,12 @@ def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
 
     A check that found a pair bad accuses neither of its nodes for that: only a culprit is accused.
     """
-    if not _says_something(verdict):
+    if not _has_usable_results(verdict):
         return {}
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
-    confirmed = {(node, c.check) for c in verdict.cases if c.like and c.failed for node in c.nodes}
+    confirmed = {
+        (node, c.check) for c in verdict.cases if c.repeats and c.failed for node in c.nodes
+    }
     order = _Order(verdict)
     by_node = {
         node: {f.check: (node, f.check) in confirmed for f in _accusations(verdict, node, order)}
@@ -327,12 +329,12 @@ def _standing(
         why=why,
         checks=tuple(sorted({case.check for case in cases if case.passed or case.unreferenced})),
         # A campaign that judged nothing has shown no rail to be well.
-        rails=_rails(node, cases) if _says_something(verdict) else {},
+        rails=_rails(node, cases) if _has_usable_results(verdict) else {},
         fingerprint=fingerprint,
         alarms=accused,
         carriers=_carriers(node, cases),
-        open=_says_something(verdict) and _is_open(verdict, node, cases),
-        cleared=_cleared(verdict, cases) if _says_something(verdict) else (),
+        open=_has_usable_results(verdict) and _is_open(verdict, node, cases),
+        cleared=_cleared(verdict, cases) if _has_usable_results(verdict) else (),
     )
 
 
@@ -340,7 +342,7 @@ def _is_judged(verdict: Verdict) -> bool:
     return _is_acceptance(verdict) and verdict.campaign.state == "finished"
 
 
-def _says_something(verdict: Verdict) -> bool:
+def _has_usable_results(verdict: Verdict) -> bool:
     """Whether its results count: those of a campaign that broke off do, too."""
     return _is_acceptance(verdict) and verdict.campaign.state in ("finished", "interrupted")
 
@@ -364,7 +366,7 @@ def _cleared(verdict: Verdict, cases: Sequence[Case]) -> tuple[str, ...]:
     guilty = set(verdict.failing_nodes)
     again: dict[tuple[str, ...], bool] = {}
     for case in cases:
-        if case.like and not case.quiet:
+        if case.repeats and not case.quiet:
             good = case.passed or case.unreferenced
             again[_what(case)] = again.get(_what(case), True) and good
     return tuple(
@@ -373,7 +375,7 @@ def _cleared(verdict: Verdict, cases: Sequence[Case]) -> tuple[str, ...]:
                 case.check
                 for case in cases
                 if again.get(_what(case), False) and not guilty & set(case.nodes)
-                if case.failed and not case.like and not case.of_job
+                if case.failed and not case.repeats and not case.of_job
             }
         )
     )

@@ -27,7 +27,7 @@ def coverage_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding
                 if (case.check, case.partition) == (check, partition)
                 and case.finished
                 and not case.was_left_out
-                and not case.like
+                and not case.repeats
                 for node in case.nodes
             }
             missing = [n for n in campaign.scope.nodes.get(partition, []) if n not in measured]
@@ -130,7 +130,7 @@ def selection_findings(
             planned = {
                 (c.unique_name, c.place)
                 for c in cases
-                if (c.check, c.partition) == (check, partition) and not (c.of_job or c.like)
+                if (c.check, c.partition) == (check, partition) and not (c.of_job or c.repeats)
             }
             possible_count = possible.get(check, {}).get(partition, 0)
             if len(planned) < possible_count:

@@ -109,7 +109,7 @@ def _is_explained(case: Case, failed: Collection[tuple[str, str, str]]) -> bool:
     """
     keys = ((case.check, case.partition, node) for node in case.nodes)
     names = any(failure.nodes for failure in case.failures)
-    return bool(case.like) and not names and any(key in failed for key in keys)
+    return bool(case.repeats) and not names and any(key in failed for key in keys)
 
 
 def _without_reference(case: Case) -> list[str]:
@@ -399,7 +399,7 @@ def _other_suspects(
 
 def _state_findings(campaign: Campaign, cases: Sequence[Case]) -> list[Finding]:
     """The finding that a campaign did not come to its own end, which proves nothing of the rest."""
-    places = [case for case in cases if not (case.of_job or case.like)]
+    places = [case for case in cases if not (case.of_job or case.repeats)]
     finished = {(c.unique_name, c.partition, c.place) for c in places if c.finished}
     planned = {(c.unique_name, c.partition, c.place) for c in places}
     done = f"after {len(finished)} of {len(planned)} places"
@@ -471,7 +471,7 @@ def _decide(campaign: Campaign) -> Verdict:
         (case.check, case.partition, n)
         for case in cases
         for n in case.nodes
-        if case.failed and not case.like
+        if case.failed and not case.repeats
     }
     for case in cases:
         if not _is_explained(case, failed):
@@ -557,6 +557,6 @@ def _decision(
 
 def _on_floors(campaign: Campaign, cases: Sequence[Case]) -> str:
     """What the first line of an accept says where floors judged, as the description allows."""
-    judged = floors(case for case in cases if not case.like)
+    judged = floors(case for case in cases if not case.repeats)
     plural = "" if judged == 1 else "s"
     return f"; {judged} condition{plural} by floors, as {campaign.system} allows" if judged else ""

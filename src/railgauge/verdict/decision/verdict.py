@@ -53,7 +53,7 @@ class Verdict:
     notices: tuple[Notice, ...] = ()
     #: the end that is no suspect with the fewest good results, where what was bad between two
     #: nodes has no confirmed suspect
-    fewest_good: Fewest | None = None
+    min_good_results_of_cleared_end: Fewest | None = None
     #: why no node is named for what is bad between two nodes
     unnamed: tuple[Unnamed, ...] = ()
 

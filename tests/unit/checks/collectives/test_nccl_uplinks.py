@@ -10,7 +10,7 @@ import pytest
 
 from railgauge import systems
 from railgauge.checks.jobs import uplink_counters
-from railgauge.model.uplinks import CountersUnread, Uplink
+from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.systems import Fabric
 from tests.unit.checks import ended_jobs
 from tests.unit.checks.collectives import nccl_left
@@ -106,7 +106,7 @@ def test_what_leaves_cannot_have_sent_of_it_is_no_number(alltoall: Any, times: f
 
 def test_counters_that_cannot_be_read_fail_nothing(alltoall: Any) -> None:
     counting = counted(alltoall)
-    counting.after = CountersUnread("no route")
+    counting.after = CountersError("no route")
     result = judged(alltoall, counting)
     assert index(result) == [] and "no route" in result.evidence.reading.notes[-1]
     kinds = {failure.kind for failure in judged(alltoall, None).failures}

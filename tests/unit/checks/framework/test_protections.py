@@ -183,7 +183,7 @@ BAD = [
     ("exit-code-unknown", but(job_exit_code=None), "exit-code"),
     # what a job needs of its cluster
     ("unresolved", but(seen_on={**GOOD.seen_on, "n2": {"unresolved": {"n1": "no"}}}), ENVIRONMENT),
-    ("unfit", but(reading=Reading.refused("no clock", unfit=True)), ENVIRONMENT),
+    ("inconclusive", but(reading=Reading.invalid("no clock", inconclusive=True)), ENVIRONMENT),
     ("unseen-results", but(calls=(), left_output=False, reading=None), ENVIRONMENT),
     ("no-python", but(calls=GOOD.calls[:1], job_error=NO_PYTHON, job_state="FAILED"), ENVIRONMENT),
     ("unseen-by-one", but(calls=GOOD.calls[:1], job_error=recorded("chdir")), ENVIRONMENT),
@@ -197,7 +197,7 @@ BAD = [
     ),
     (
         "singletons",
-        but(reading=dataclasses.replace(Reading.refused("worlds of 1"), seen={"ranks": 1})),
+        but(reading=dataclasses.replace(Reading.invalid("worlds of 1"), seen={"ranks": 1})),
         ENVIRONMENT,
     ),
     # exit lines
@@ -215,7 +215,7 @@ BAD = [
     ("no-room", but(seen_on={**GOOD.seen_on, "n2": {**counted(0), "no_room": {"/tmp": 0}}}), FULL),
     # the tool's output
     ("no-output", but(reading=None, references={}), "no-output"),
-    ("refused", but(reading=Reading.refused("the connection broke off")), "output"),
+    ("refused", but(reading=Reading.invalid("the connection broke off")), "output"),
     ("a-stand-in", but_reading(simulated=True), "simulated"),
     (
         "a-stand-ins-counters",
@@ -296,7 +296,7 @@ def but_optional(**changes: Any) -> JobEvidence:
 
 
 def test_a_missing_program_is_the_one_failure_of_what_could_not_be_run() -> None:
-    refused = Reading.refused("no server on n1")
+    refused = Reading.invalid("no server on n1")
     assert kinds(but(missing_program=MISSING, calls=NOT_STARTED, reading=refused)) == [
         "tool-missing"
     ]
@@ -362,7 +362,7 @@ def test_rates_in_bytes_need_a_claim_too() -> None:
 
 
 def test_of_a_run_that_is_no_result_nothing_is_counted() -> None:
-    evidence = dataclasses.replace(but_claim(eth0=0), reading=Reading.refused("it broke off"))
+    evidence = dataclasses.replace(but_claim(eth0=0), reading=Reading.invalid("it broke off"))
     assert kinds(evidence) == ["output"]
 
 
@@ -521,7 +521,7 @@ def test_every_failed_call_is_told() -> None:
 
 
 def test_the_tools_own_reason_is_told() -> None:
-    reading = Reading.refused("connect failed: Connection refused")
+    reading = Reading.invalid("connect failed: Connection refused")
     assert only_failure(but(reading=reading)).message == "connect failed: Connection refused"
 
 
@@ -722,7 +722,7 @@ def test_number_just_at_the_limit_passes() -> None:
 
 
 def test_refused_output_is_not_told_again_as_missing_numbers() -> None:
-    assert kinds(but(reading=Reading.refused("cut short"))) == ["output"]
+    assert kinds(but(reading=Reading.invalid("cut short"))) == ["output"]
 
 
 def test_recorded_number_needs_no_reference() -> None:
@@ -828,7 +828,7 @@ WORSE: dict[str, Worse] = {
     "call.host": _any_call(host=NODE_NAMES),
     "call.exit_code": _any_call(exit_code=st.none() | NONZERO),
     "call.note": _any_call(note=st.text(min_size=1)),
-    "reading": _field(reading=st.none() | st.builds(Reading.refused, st.text())),
+    "reading": _field(reading=st.none() | st.builds(Reading.invalid, st.text())),
     "reading.ok": _reading(ok=st.just(False)),
     "reading.simulated": _reading(simulated=st.just(True)),
     "reading.completeness": _reading(

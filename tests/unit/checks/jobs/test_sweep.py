@@ -1095,9 +1095,9 @@ def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:
     measured_again(check, 4.0).write(check)
     ended_jobs.judge(check)
     found = {result.place: result for result in record(check).results}
-    assert found[AGAIN].like == FIRST and found[AGAIN].nodes == ("n1", "n3")
+    assert found[AGAIN].repeats == FIRST and found[AGAIN].nodes == ("n1", "n3")
     assert [row.within for row in found[AGAIN].rows] == [False]
-    assert all(found[name].like == "" for name in NAMES)
+    assert all(found[name].repeats == "" for name in NAMES)
 
 
 @pytest.mark.parametrize(("more", "load"), [((), "quiet"), (("n2:n4:default@1",), "loaded")])

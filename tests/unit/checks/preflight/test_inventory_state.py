@@ -124,7 +124,7 @@ def test_a_node_as_expected_has_no_difference() -> None:
 def test_a_difference_names_field_found_expected_and_mend() -> None:
     (difference,) = differences(node(net__eth2__mtu_bytes=1500), Options((entry(),)))
     assert str(difference) == "net/eth2/mtu_bytes is 1500, expected 4200"
-    assert difference.mend == "ip link set eth2 mtu 4200"
+    assert difference.fix == "ip link set eth2 mtu 4200"
 
 
 def test_a_field_that_nobody_has_is_a_difference() -> None:

@@ -23,7 +23,7 @@ from railgauge.checks.tcp import fabric_balance
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import read_record
-from railgauge.model.uplinks import CountersUnread, Uplink, parse
+from railgauge.model.uplinks import CountersError, Uplink, parse
 from railgauge.node.transport import results_file
 from railgauge.tools import Completeness, Moved, Reading
 from tests.unit.checks import ended_jobs
@@ -88,12 +88,12 @@ ONE = {"leaf": "l1", "spine": "s1", "sent_bytes": 5, "received_bytes": 7}
     ],
 )
 def test_a_command_that_tells_nothing_is_told(script: str, says: str) -> None:
-    with pytest.raises(CountersUnread, match=says):
+    with pytest.raises(CountersError, match=says):
         uplink_counters.count([sys.executable, "-c", script])
 
 
 def test_a_command_that_is_not_there_is_told() -> None:
-    with pytest.raises(CountersUnread, match="no-such-program"):
+    with pytest.raises(CountersError, match="no-such-program"):
         uplink_counters.count(["no-such-program"])
 
 
@@ -104,7 +104,7 @@ def test_a_command_is_asked() -> None:
 
 @pytest.mark.parametrize(("sent", "says"), [(49, "at least 50%"), (126, "at most 125%")])
 def test_counters_of_other_traffic_are_refused(sent: int, says: str) -> None:
-    with pytest.raises(CountersUnread, match=says):
+    with pytest.raises(CountersError, match=says):
         uplink_counters.confirm(sent, 100, "iperf2")
 
 
@@ -261,8 +261,8 @@ def test_the_least_even_leaf_is_the_number_and_its_shares_are_noted(check: Any) 
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        (CountersUnread("no route"), NOTHING, "no route"),
-        (NOTHING, CountersUnread("exit code 1"), "exit code 1"),
+        (CountersError("no route"), NOTHING, "no route"),
+        (NOTHING, CountersError("exit code 1"), "exit code 1"),
         (NOTHING, NOTHING, "the leaves counted 0 MB while iperf2 moved 0.096 MB"),
         (NOTHING, [], "counted once"),
         ([], [], "no leaf with two uplinks"),
@@ -289,7 +289,7 @@ def test_of_pairs_that_are_no_result_the_uplinks_are_told_all_the_same(
 ) -> None:
     left_by(check).write(check)
     monkeypatch.setattr(
-        fabric_balance.iperf2, "read", lambda *_, **__: Reading.refused("ran too long")
+        fabric_balance.iperf2, "read", lambda *_, **__: Reading.invalid("ran too long")
     )
     check._counting.after = [*counted(1, 1, 1, 1)[:12], *counted(3, 1, 1, 1)[12:]]
     message = ended_jobs.judge(check)
@@ -420,7 +420,7 @@ def test_flows_are_of_every_run_that_sent_something_whether_it_failed_or_not(
     assert flows == {"leaf1": both_ways}
 
 
-@pytest.mark.parametrize("after", [CountersUnread("no route"), [], [Uplink("leaf1", "s1", 0, 0)]])
+@pytest.mark.parametrize("after", [CountersError("no route"), [], [Uplink("leaf1", "s1", 0, 0)]])
 def test_a_sweep_whose_uplinks_nobody_could_count_says_nothing_of_them(
     pairs: Any, tmp_path: Path, after: Any
 ) -> None:
@@ -430,12 +430,12 @@ def test_a_sweep_whose_uplinks_nobody_could_count_says_nothing_of_them(
     # Who looks for a bad uplink is told that nobody counted, by what, when, and why.
     (note,) = check.notes_of_job()
     assert "`site-counters`, after the job: " in note and "extras.fabric.counters" in note
-    assert "no route" in note or not isinstance(after, CountersUnread)
+    assert "no route" in note or not isinstance(after, CountersError)
 
 
 def test_counters_that_are_not_read_before_a_sweep_are_told(pairs: Any, tmp_path: Path) -> None:
     check = ended_jobs.ended(pairs(variant_num=0), tmp_path / "stage")
-    check._counting = counts(CountersUnread("exit code 3"), [])
+    check._counting = counts(CountersError("exit code 3"), [])
     check.results = []
     (note,) = check.notes_of_job()
     assert "before the job: exit code 3" in note

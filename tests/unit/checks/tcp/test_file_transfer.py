@@ -27,6 +27,7 @@ from tests.unit.checks.rdma.test_rail import WAN, Describe, describe, partition
 from tests.unit.records import names
 from tests.unit.report.test_numbers import verdict as verdict_of
 from tests.unit.verdict.decision.test_rules import Recorded, recorded
+from tests.unit.widths import assert_fits
 
 __all__ = ["describe", "recorded"]
 
@@ -351,7 +352,9 @@ def test_only_transfers_of_files_are_of_the_page() -> None:
 
 def shown(recorded: Recorded) -> Result:
     recorded.write()
-    return invoke(cli, ["transfers", str(recorded.folder)])
+    answer = invoke(cli, ["transfers", str(recorded.folder)])
+    assert_fits(answer.output)
+    return answer
 
 
 def test_a_campaign_without_transfers_says_what_has_some(recorded: Recorded) -> None:

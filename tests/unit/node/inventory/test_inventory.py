@@ -18,7 +18,7 @@ from railgauge.model import inventory as head
 from railgauge.node import inventory
 from railgauge.node.inventory import kinds
 from railgauge.node.inventory.sheet import Places, Sheet
-from railgauge.node.system.rdma_devices import Unknown
+from railgauge.node.system.rdma_devices import FactError
 from tests.properties import tries
 from tests.unit.node.inventory import test_inventory_parsers as outputs
 
@@ -44,7 +44,7 @@ ANSWERS = {
 
 def answer(argv: list[str]) -> str:
     if tuple(argv) not in ANSWERS:
-        raise Unknown(f"{argv[0]} is not installed")
+        raise FactError(f"{argv[0]} is not installed")
     return ANSWERS[tuple(argv)]
 
 
@@ -278,7 +278,7 @@ def test_a_tool_that_is_silent_changes_no_field(
 ) -> None:
     def ask(argv: list[str]) -> str:
         if tuple(argv) in silent:
-            raise Unknown("it does not answer")
+            raise FactError("it does not answer")
         return answer(argv)
 
     less = inventory.look(machine._replace(ask=ask), quick=False)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.node.inventory import ethtool, machine, mellanox, nvidia, software
-from railgauge.node.system.rdma_devices import Unknown
+from railgauge.node.system.rdma_devices import FactError
 from tests.properties import tries
 
 # github influxdata/telegraf, plugins/inputs/nvidia_smi/testdata/a100-sxm4-v12.xml (2023-08-04),
@@ -366,7 +366,7 @@ def read(tool: str, text: str) -> dict[str, Any]:
     """What the parser gives; nothing where it finds the text to be none of its tool's."""
     try:
         return dict(READS[tool].parse(text))
-    except Unknown:
+    except FactError:
         return {}
 
 
@@ -411,7 +411,7 @@ def test_no_text_crashes_a_parser(text: str) -> None:
         machine.processors,
         machine.memory_gib,
     ):
-        with contextlib.suppress(Unknown):
+        with contextlib.suppress(FactError):
             parse(text)
 
 
@@ -419,7 +419,7 @@ def test_no_text_crashes_a_parser(text: str) -> None:
 
 
 def test_a_gpu_that_has_gone_from_the_bus_is_no_whole_document() -> None:
-    with pytest.raises(Unknown, match="2 GPUs attached, 1 listed"):
+    with pytest.raises(FactError, match="2 GPUs attached, 1 listed"):
         nvidia.smi(SMI.replace("<attached_gpus>1<", "<attached_gpus>2<"))
 
 
@@ -487,7 +487,7 @@ def test_a_vbios_that_the_driver_has_not_asked_for_is_unknown() -> None:
 
 
 def test_capabilities_are_shown_to_root_only() -> None:
-    with pytest.raises(Unknown, match="only root"):
+    with pytest.raises(FactError, match="only root"):
         mellanox.pcie_sizes("b3:00.0 Ethernet controller\n\tCapabilities: <access denied>\n")
 
 
@@ -503,7 +503,7 @@ def test_priorities_of_dcb_are_numbered_in_order() -> None:
 
 @pytest.mark.parametrize("text", ['{"prio_pfc":[true]}', '{"prio_pfc":{}}', "[]", "{}", ""])
 def test_another_answer_of_dcb_is_unknown(text: str) -> None:
-    with pytest.raises(Unknown):
+    with pytest.raises(FactError):
         mellanox.dcb_pfc(text)
 
 
@@ -531,7 +531,7 @@ def test_no_secret_of_the_command_line_is_kept(word: str) -> None:
 
 
 def test_a_cut_command_line_is_unknown() -> None:
-    with pytest.raises(Unknown):
+    with pytest.raises(FactError):
         machine.command_line("quiet isolcpus=2-2")
 
 

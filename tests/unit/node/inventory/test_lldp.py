@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from railgauge.node import inventory
 from railgauge.node.inventory import kinds, lldp
 from railgauge.node.inventory.sheet import Places
-from railgauge.node.system.rdma_devices import Unknown
+from railgauge.node.system.rdma_devices import FactError
 
 
 def neighbour(switch: str | None, kind: str, port: str, description: str = "") -> dict[str, Any]:
@@ -67,13 +67,13 @@ def test_an_interface_with_two_neighbours_hangs_on_neither() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"lldp": []}', "No neighbours\n"])
 def test_what_is_none_of_lldpctls_is_refused(text: str) -> None:
-    with pytest.raises(Unknown):
+    with pytest.raises(FactError):
         lldp.ports(text)
 
 
 @given(st.integers(0, len(TWO) - 1))
 def test_no_part_of_an_output_is_taken_for_one(end: int) -> None:
-    with pytest.raises(Unknown):
+    with pytest.raises(FactError):
         lldp.ports(TWO[:end])
 
 
@@ -91,21 +91,21 @@ _JSON = st.recursive(
 def test_nothing_crashes_the_reader(document: Any) -> None:
     try:
         found = lldp.ports(json.dumps(document))
-    except Unknown:
+    except FactError:
         return
     assert all(name and port.isprintable() for name, port in found.items())
 
 
 @given(st.text())
 def test_no_text_crashes_the_reader(text: str) -> None:
-    with contextlib.suppress(Unknown):
+    with contextlib.suppress(FactError):
         lldp.ports(text)
 
 
 def fields(tmp_path: Path, answer: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     def ask(argv: list[str]) -> str:
         if answer is None or argv != ["lldpctl", "-f", "json"]:
-            raise Unknown(f"{argv[0]} is not installed")
+            raise FactError(f"{argv[0]} is not installed")
         return answer
 
     root = str(tmp_path)

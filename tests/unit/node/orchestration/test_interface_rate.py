@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from railgauge.node.orchestration.interface_rate import (
-    Carried,
+    InterfaceRate,
     bound,
     bound_since,
     carried,
@@ -24,7 +24,7 @@ def test_peers_say_below_what_a_pair_is_bad() -> None:
 def test_the_mean_is_that_of_the_busiest_device() -> None:
     moved = {"eth0": {"rx": 10**6, "tx": 10**9}, "lo": {"tx": 10**12}, "eth1": {"rx": 10**8}}
     line = {"call": {"seconds": 4.0}, "facts": {"counters": {"bytes": moved}}}
-    assert carried(line) == Carried(pytest.approx(2.0), seconds=4.0)
+    assert carried(line) == InterfaceRate(pytest.approx(2.0), seconds=4.0)
 
 
 @pytest.mark.parametrize("device", ["eth0", "rdma/mlx5_0/1"])
@@ -50,10 +50,10 @@ def test_without_counters_there_is_no_rate(facts: dict[str, object]) -> None:
     assert carried({"call": {"seconds": 4.0}, "facts": facts}) is None
 
 
-def sides(client: float, server: float = 10.0, moving_s: float = 5.0) -> dict[str, Carried]:
+def sides(client: float, server: float = 10.0, moving_s: float = 5.0) -> dict[str, InterfaceRate]:
     return {
-        "client": Carried(7.0, client, moving_s),
-        "server": Carried(0.1, server, moving_s),
+        "client": InterfaceRate(7.0, client, moving_s),
+        "server": InterfaceRate(0.1, server, moving_s),
     }
 
 
@@ -70,10 +70,13 @@ def test_a_link_that_came_late_or_went_early_has_carried_less(moving_s: float, r
 
 def test_where_one_place_was_not_sampled_all_have_the_mean_of_what_arrived() -> None:
     """Over the client's time: a server waits, before and after it."""
-    sampled = {"client": Carried(7.0, 9.9, 3.5, 4.0), "server": Carried(3.5, 9.9, 3.5, 8.0)}
-    losing = {"client": Carried(8.0, seconds=4.0), "server": Carried(2.0, seconds=8.0)}
+    sampled = {
+        "client": InterfaceRate(7.0, 9.9, 3.5, 4.0),
+        "server": InterfaceRate(3.5, 9.9, 3.5, 8.0),
+    }
+    losing = {"client": InterfaceRate(8.0, seconds=4.0), "server": InterfaceRate(2.0, seconds=8.0)}
     assert rates({1: sampled, 2: losing}) == {1: 7.0, 2: 4.0}
-    assert rates({2: {"client": Carried(8.0)}}) == {2: 8.0}
+    assert rates({2: {"client": InterfaceRate(8.0)}}) == {2: 8.0}
     assert rates({}) == {}
 
 
@@ -134,11 +137,14 @@ def test_a_stream_that_crawls_is_seen_by_the_time_that_its_client_takes() -> Non
     """Seen on leaves with one bad uplink: three of four streams filled the link for 3 s, the fourth
     crawled for as long again, and steadily went what is usual.
     """
-    usual = {"client": Carried(0.096, 0.098, 3.5, 3.5), "server": Carried(0.09, 0.098, 3.5, 3.7)}
-    late = {**usual, "client": Carried(0.094, 0.098, 3.5, 3.9)}
+    usual = {
+        "client": InterfaceRate(0.096, 0.098, 3.5, 3.5),
+        "server": InterfaceRate(0.09, 0.098, 3.5, 3.7),
+    }
+    late = {**usual, "client": InterfaceRate(0.094, 0.098, 3.5, 3.9)}
     crawling = {
-        "client": Carried(0.055, 0.098, 3.5, 6.06),
-        "server": Carried(0.034, 0.097, 3.3, 9.7),
+        "client": InterfaceRate(0.055, 0.098, 3.5, 6.06),
+        "server": InterfaceRate(0.034, 0.097, 3.3, 9.7),
     }
     found = rates({**dict.fromkeys(range(5), usual), 8: late, 9: crawling})
     assert {found[number] for number in (0, 8)} == {0.098}

@@ -70,7 +70,7 @@ class Cluster:
     def say(self, node: str, do: str, place: int, of: str, **more: Any) -> None:
         try:
             self.rounds.received(node, {"do": do, "place": place, "from": of, **more})
-        except protocol.Refused as error:
+        except protocol.ProtocolError as error:
             self.rounds.lose(node, str(error))
 
     @property
@@ -365,7 +365,7 @@ def test_what_an_agent_cannot_mean_is_refused(message: protocol.Message) -> None
         cluster = Cluster(TWO, {"n1": silent, "n2": silent})
         running = asyncio.ensure_future(cluster.rounds.run())
         await asyncio.sleep(0)
-        with pytest.raises(protocol.Refused):
+        with pytest.raises(protocol.ProtocolError):
             cluster.rounds.received("n1", message)
         running.cancel()
 

@@ -225,21 +225,21 @@ def test_an_agents_line_that_comes_twice_ends_that_agent_and_changes_no_result()
 def test_a_line_that_was_altered_on_its_way_is_not_believed() -> None:
     key = b"key"
     line = protocol.Sealer(key).line([{"do": "side", "out": "9.41 Gb/s"}]).rstrip(b"\n")
-    with pytest.raises(protocol.Refused, match="wrong MAC"):
+    with pytest.raises(protocol.ProtocolError, match="wrong MAC"):
         protocol.Opener(key).messages(line.replace(b"9.41", b"9.42"))
 
 
 def test_a_line_that_was_left_out_is_noticed() -> None:
     sealer, opener = protocol.Sealer(b"key"), protocol.Opener(b"key")
     sealer.line([])
-    with pytest.raises(protocol.Refused, match="out of its order"):
+    with pytest.raises(protocol.ProtocolError, match="out of its order"):
         opener.messages(sealer.line([]).rstrip(b"\n"))
 
 
 def test_what_the_conductor_says_cannot_be_said_back_to_it() -> None:
     agent, own = protocol.keys_of(b"secret", "n1", "a", "b")
     line = protocol.Sealer(own).line([{"do": "joined"}]).rstrip(b"\n")
-    with pytest.raises(protocol.Refused, match="wrong MAC"):
+    with pytest.raises(protocol.ProtocolError, match="wrong MAC"):
         protocol.Opener(agent).messages(line)
 
 
@@ -488,5 +488,5 @@ def test_a_line_with_more_than_its_list_is_refused() -> None:
     key = bytes(32)
     text = b'0 [{"do": "here"}] [{"do": "end"}]'
     line = b"%s %s" % (hmac.new(key, text, "sha256").hexdigest().encode(), text)
-    with pytest.raises(protocol.Refused, match="more than its JSON"):
+    with pytest.raises(protocol.ProtocolError, match="more than its JSON"):
         protocol.Opener(key).messages(line)

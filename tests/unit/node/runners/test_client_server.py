@@ -405,7 +405,7 @@ def test_node_that_cannot_show_its_connection_manager_has_no_listener(
     monkeypatch: pytest.MonkeyPatch, sleeper: Call
 ) -> None:
     def missing(argv: list[str]) -> str:
-        raise rdma_devices.Unknown("rdma is not installed")
+        raise rdma_devices.FactError("rdma is not installed")
 
     monkeypatch.setattr(rdma_devices, "ask", missing)
     assert not client_server.is_listening_by_cm(18515, sleeper)

@@ -166,7 +166,7 @@ def test_a_tool_does_not_run_beside_stressors_that_do_not(
 
 def test_without_another_cpu_nothing_runs_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    with pytest.raises(network_path.NoWay, match="no CPU beside 3"):
+    with pytest.raises(network_path.PathError, match="no CPU beside 3"):
         cpu_load.place(order("beside")["contention"], "client", {"device": "lo"})
 
 
@@ -176,7 +176,7 @@ def test_without_a_cpu_far_from_the_nic_nothing_is_far(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3})
     facts: dict[str, Any] = {"device": "lo", "cpus": near}
-    with pytest.raises(network_path.NoWay, match="near"):
+    with pytest.raises(network_path.PathError, match="near"):
         cpu_load.place(order("far")["contention"], "client", facts)
     assert facts["one_numa_node"] and "near" in facts["no_state"]
 
@@ -199,7 +199,7 @@ def test_a_virtual_machine_without_the_cpus_that_are_said_to_be_near_measures_no
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     on = {"client": {"host": "epyc", "cpus": "8-11", "near": "12-27"}}
-    with pytest.raises(network_path.NoWay, match="is of 12-27"):
+    with pytest.raises(network_path.PathError, match="is of 12-27"):
         cpu_load.place(order("idle", on=on)["contention"], "client", {"device": "lo"})
 
 

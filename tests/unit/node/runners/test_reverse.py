@@ -157,10 +157,10 @@ def test_two_slow_directions_are_told_as_such() -> None:
 
 
 def test_an_other_direction_that_failed_is_told() -> None:
-    (message,) = said(reading(1.0), Reading.refused("no server on n2"))
+    (message,) = said(reading(1.0), Reading.invalid("no server on n2"))
     assert "n1 -> n2 not measured: no server on n2" in message
 
 
-@pytest.mark.parametrize("there", [reading(5.0), reading(9.0), Reading.refused("cut short")])
+@pytest.mark.parametrize("there", [reading(5.0), reading(9.0), Reading.invalid("cut short")])
 def test_a_direction_that_is_not_low_is_no_failure_whatever_the_other_is(there: Reading) -> None:
     assert said(there, reading(1.0)) == []

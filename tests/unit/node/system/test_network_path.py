@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from railgauge.node.system import network_path, processes, rdma_devices
-from railgauge.node.system.network_path import NoWay, emulation, made, round_trip
-from railgauge.node.system.rdma_devices import Gid, Unknown
+from railgauge.node.system.network_path import PathError, emulation, made, round_trip
+from railgauge.node.system.rdma_devices import FactError, Gid
 from railgauge.node.system.tool_call import address_of
 
 
@@ -323,7 +323,10 @@ def test_emulation_that_is_there_already_is_refused_and_left_alone(
     tc: Programs, there: str, round_trip_ms: float
 ) -> None:
     facts = {**FACTS, "emulation": there}
-    with pytest.raises(NoWay) as caught, made(wan(round_trip_ms=round_trip_ms), "client", facts):
+    with (
+        pytest.raises(PathError) as caught,
+        made(wan(round_trip_ms=round_trip_ms), "client", facts),
+    ):
         pytest.fail("the inside ran")
     assert there in str(caught.value)
     assert tc.calls == []
@@ -331,27 +334,30 @@ def test_emulation_that_is_there_already_is_refused_and_left_alone(
 
 def test_node_without_an_interface_has_no_way(tc: Programs) -> None:
     facts = {"emulation": emulation(None), "route_unknown": "gaierror: no such host"}
-    with pytest.raises(NoWay, match=r"no interface .*no such host"), made(wan(), "client", facts):
+    with (
+        pytest.raises(PathError, match=r"no interface .*no such host"),
+        made(wan(), "client", facts),
+    ):
         pytest.fail("the inside ran")
 
 
 def test_way_that_cannot_be_made_is_told_with_the_command_line(programs: Programs) -> None:
     programs.put("tc", code=2, fails_on="qdisc replace")
-    with pytest.raises(NoWay) as caught, made(wan(), "client", FACTS):
+    with pytest.raises(PathError) as caught, made(wan(), "client", FACTS):
         pytest.fail("the inside ran")
     assert str(caught.value) == f"`{SET}`: {SET}: exit code 2"
 
 
 def test_way_that_cannot_be_made_is_cleared_all_the_same(programs: Programs) -> None:
     programs.put("tc", code=2, fails_on="qdisc replace")
-    with contextlib.suppress(NoWay), made(wan(), "client", FACTS):
+    with contextlib.suppress(PathError), made(wan(), "client", FACTS):
         pytest.fail("the inside ran")
     assert programs.calls == [SET, CLEAR]
 
 
 def test_reason_is_that_of_making_it_also_where_clearing_fails_too(programs: Programs) -> None:
     programs.put("tc", code=2, fails_on="qdisc")
-    with pytest.raises(NoWay, match="qdisc replace"), made(wan(), "client", FACTS):
+    with pytest.raises(PathError, match="qdisc replace"), made(wan(), "client", FACTS):
         pytest.fail("the inside ran")
 
 
@@ -365,7 +371,7 @@ def test_way_that_cannot_be_cleared_is_told(programs: Programs) -> None:
 
 def test_command_line_that_is_none_is_no_way(tc: Programs) -> None:
     with (
-        pytest.raises(NoWay, match="No closing quotation"),
+        pytest.raises(PathError, match="No closing quotation"),
         made(wan(set=["tc 'x"]), "client", FACTS),
     ):
         pytest.fail("the inside ran")
@@ -389,7 +395,7 @@ class Rails:
 
     def _gid(self, device: str, port: int, gid_type: str) -> Gid:
         if self.no_gid:
-            raise Unknown(self.no_gid)
+            raise FactError(self.no_gid)
         return Gid(3, "::ffff:0a00:0001", "10.0.0.1", (3,))
 
 
@@ -450,7 +456,7 @@ def test_emulation_is_that_of_the_rails_interface(rails: Rails, tc: Programs) ->
 @pytest.mark.parametrize("rail", [2, 7])
 def test_missing_rail_is_no_way_and_names_those_that_are_there(rails: Rails, rail: int) -> None:
     message = rf"no rail {rail} among the RDMA devices like mlx5_\.\* \(mlx5_0, mlx5_1\)"
-    with pytest.raises(NoWay, match=message):
+    with pytest.raises(PathError, match=message):
         described(orders(client=rail))
 
 
@@ -458,7 +464,7 @@ def test_node_without_rdma_devices_has_no_way(
     monkeypatch: pytest.MonkeyPatch, tc: Programs
 ) -> None:
     Rails(monkeypatch)
-    with pytest.raises(NoWay, match=r"\(none\)"):
+    with pytest.raises(PathError, match=r"\(none\)"):
         described(orders())
 
 
@@ -470,7 +476,7 @@ def test_a_device_that_vanished_is_missed_by_its_name(
 ) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
     facts: dict[str, Any] = {}
-    with pytest.raises(NoWay, match=r"no mlx5_1, rail 1, among .* \(mlx5_0, mlx5_2\)"):
+    with pytest.raises(PathError, match=r"no mlx5_1, rail 1, among .* \(mlx5_0, mlx5_2\)"):
         network_path.describe(orders(client=1, **THREE), "client", "127.0.0.1", facts)
     assert facts["rail_missing"].startswith("no mlx5_1, rail 1,")
 
@@ -484,7 +490,7 @@ def test_no_other_device_is_measured_in_the_place_of_one_that_vanished(
 
 def test_a_device_too_many_is_no_rail(monkeypatch: pytest.MonkeyPatch, tc: Programs) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
-    with pytest.raises(NoWay, match="which is rail 1 nothing tells"):
+    with pytest.raises(PathError, match="which is rail 1 nothing tells"):
         described(orders(client=1, count=3))
     assert described(orders(client=1, **THREE))[1]["device"] == "mlx5_1"
 
@@ -493,13 +499,13 @@ def test_without_names_nothing_tells_the_rails_of_a_node_that_lacks_a_device(
     monkeypatch: pytest.MonkeyPatch, tc: Programs
 ) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
-    with pytest.raises(NoWay, match=r"which is rail 1 nothing tells .*, expected 3 of them"):
+    with pytest.raises(PathError, match=r"which is rail 1 nothing tells .*, expected 3 of them"):
         described(orders(client=1, count=3))
 
 
 def test_rail_without_a_gid_is_no_way(rails: Rails) -> None:
     rails.no_gid = "mlx5_1 port 1 has no RoCE v2 GID"
-    with pytest.raises(NoWay, match="mlx5_1 port 1 has no RoCE v2 GID"):
+    with pytest.raises(PathError, match="mlx5_1 port 1 has no RoCE v2 GID"):
         described(orders())
 
 
@@ -520,13 +526,13 @@ def test_named_interface_is_used_whatever_the_route(programs: Programs) -> None:
 @pytest.mark.parametrize("answer", ["[]", '[{"addr_info": []}]', "", "no JSON", "[{}]"])
 def test_named_interface_without_an_address_is_no_way(programs: Programs, answer: str) -> None:
     programs.put("ip", answer)
-    with pytest.raises(NoWay, match="bond0 has no IPv4 address"):
+    with pytest.raises(PathError, match="bond0 has no IPv4 address"):
         described({"interface": "bond0"})
 
 
 def test_named_interface_that_is_missing_is_no_way(programs: Programs) -> None:
     programs.put("ip", code=1)
-    with pytest.raises(NoWay, match="address show dev bond0: exit code 1"):
+    with pytest.raises(PathError, match="address show dev bond0: exit code 1"):
         described({"interface": "bond0"})
 
 
@@ -621,7 +627,7 @@ def test_an_interface_that_is_down_is_no_way(
     monkeypatch.setattr(
         network_path, "read_sysfs", lambda path: "down" if "operstate" in path else None
     )
-    with pytest.raises(NoWay, match="eth1 is down"):
+    with pytest.raises(PathError, match="eth1 is down"):
         network_path.describe({"interface": "eth1"}, "client", "127.0.0.1", {})
 
 
@@ -666,7 +672,7 @@ def test_a_node_that_no_name_leads_to_is_no_way_and_told(
 ) -> None:
     monkeypatch.setattr("socket.gethostbyname", known({}))
     facts: dict[str, Any] = {}
-    with pytest.raises(NoWay, match="no name of n2 leads to it"):
+    with pytest.raises(PathError, match="no name of n2 leads to it"):
         network_path.describe({"names": {"n2": ["n2-ib"]}}, "client", "n2", facts)
     assert set(facts["unresolved"]) == {"n2"}
 

@@ -19,7 +19,7 @@ from railgauge import paths
 from railgauge.common.names import natural
 from railgauge.node.system import link_state, rdma_devices
 from railgauge.node.system.rdma_devices import (
-    Unknown,
+    FactError,
     gid_index,
     mapped_ipv4,
     port_facts,
@@ -262,13 +262,13 @@ def test_active_mtu_is_that_of_the_port(number: int, mtu: int) -> None:
     "text", ["", DEVINFO.replace("active_mtu", "mtu"), DEVINFO.replace("1024 (3)", "invalid MTU")]
 )
 def test_text_without_active_mtu_is_unknown(text: str) -> None:
-    with pytest.raises(Unknown, match="active_mtu of port 1"):
+    with pytest.raises(FactError, match="active_mtu of port 1"):
         rdma_devices.active_mtu(text, 1)
 
 
 @given(st.text())
 def test_any_text_of_ibv_devinfo_gives_an_mtu_or_unknown(text: str) -> None:
-    with contextlib.suppress(Unknown):
+    with contextlib.suppress(FactError):
         assert rdma_devices.active_mtu(f"port: 1\nactive_mtu: {text}", 1) in rdma_devices.MTUS
 
 
@@ -307,7 +307,7 @@ def test_roce_mtu_leaves_room_for_its_headers(interface_mtu: int, mtu: int) -> N
 
 
 def test_interface_without_room_for_roce_has_no_mtu() -> None:
-    with pytest.raises(Unknown, match="351 has no room"):
+    with pytest.raises(FactError, match="351 has no room"):
         rdma_devices.derived_mtu(351)
 
 
@@ -369,7 +369,7 @@ def test_table_without_ipv4_gid_of_the_type_is_unknown(
     root: Path, table: list[tuple[str, str]]
 ) -> None:
     write(root, gids("mlx5_0", table))
-    with pytest.raises(Unknown, match="mlx5_0 port 1 has no RoCE v2 GID with an IPv4 address"):
+    with pytest.raises(FactError, match="mlx5_0 port 1 has no RoCE v2 GID with an IPv4 address"):
         gid_index("mlx5_0", 1, "RoCE v2", root=str(root))
 
 

@@ -66,8 +66,8 @@ def test_processes_are_as_many_as_may_be(kernel: Kernel, after: tuple[int, int])
 
 @pytest.mark.parametrize("kernel", [(50, 99)], indirect=True)
 def test_a_hard_limit_that_is_too_low_is_said(kernel: Kernel) -> None:
-    with pytest.raises(rlimits.LimitProblem, match=r"(?s)at most 99 open files .*LimitNOFILE=100"):
+    with pytest.raises(rlimits.LimitError, match=r"(?s)at most 99 open files .*LimitNOFILE=100"):
         rlimits.raise_open_files(100, "agent on n1")
-    with pytest.raises(rlimits.LimitProblem, match=r"(?s)at most 99 processes .*LimitNPROC=100"):
+    with pytest.raises(rlimits.LimitError, match=r"(?s)at most 99 processes .*LimitNPROC=100"):
         rlimits.raise_processes(100, "agent on n1")
     assert kernel.pair == (50, 99)

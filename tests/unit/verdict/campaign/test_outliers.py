@@ -50,7 +50,7 @@ def test_a_slow_pair_of_nodes_that_do_well_elsewhere_is_named_as_a_pair() -> Non
 
 def test_a_pair_that_was_good_when_measured_again_stands_out_still() -> None:
     cases = ring([9.8, 9.7, 6.0, 9.8, 9.75])
-    again = dataclasses.replace(case(("n3", "n4"), 9.8), like="n3:n4")
+    again = dataclasses.replace(case(("n3", "n4"), 9.8), repeats="n3:n4")
     assert named([*cases, again]) == [("n3", "n4")]
 
 

@@ -199,7 +199,11 @@ def test_package_of_rpm(node: Path) -> None:
         ("file x is not owned by any package\\n", 1, "of no package of Spack, dpkg or rpm"),
         ("perftest 25.04\\n\\t{tool}\\t" + 64 * "0" + "\\n", 0, "changed since rpm perftest 25.04"),
         ("a 1\\nb 1\\n", 0, "listed by a 1, b 1"),
-        ("error: cannot open Packages database\\n", 1, "NoAnswer: rpm ended with 1: error: cannot"),
+        (
+            "error: cannot open Packages database\\n",
+            1,
+            "NoAnswerError: rpm ended with 1: error: cannot",
+        ),
     ],
 )
 def test_what_rpm_does_not_vouch_for(node: Path, says: str, code: int, reason: str) -> None:

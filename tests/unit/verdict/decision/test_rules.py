@@ -1364,7 +1364,7 @@ def measured_again(recorded: Recorded, *nodes: str, value: float = 9.5) -> None:
     record = recorded.results[0, 0]
     assert record is not None
     again = json.loads(json.dumps(record["results"][0]))
-    again.update(place=f"{':'.join(nodes)}@1", nodes=list(nodes), like="n1:n2", failures=[])
+    again.update(place=f"{':'.join(nodes)}@1", nodes=list(nodes), repeats="n1:n2", failures=[])
     again["rows"][0]["measurement"].update(nodes=list(nodes), value=value)
     record["results"].append(again)
 
@@ -1507,7 +1507,7 @@ def test_what_was_measured_again_is_no_place_of_the_plan(recorded: Recorded) -> 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"like": "n1:n3"}, {"like": ""}, {"nodes": ["n1", "n9"]}, {"place": "n1:n2"}],
+    [{"repeats": "n1:n3"}, {"repeats": ""}, {"nodes": ["n1", "n9"]}, {"place": "n1:n2"}],
     ids=str,
 )
 def test_a_pair_that_cannot_have_been_measured_again_is_damage(
@@ -1519,6 +1519,15 @@ def test_a_pair_that_cannot_have_been_measured_again_is_damage(
     measured_again(recorded, "n1", "n3")
     record["results"][-1].update(changes)
     assert recorded.decide().findings[0].kind == "broken-record"
+
+
+def test_a_retest_recorded_by_an_earlier_release_is_read(recorded: Recorded) -> None:
+    in_one_sweep(recorded)
+    record = recorded.results[0, 0]
+    assert record is not None
+    measured_again(recorded, "n1", "n3")
+    record["results"][-1]["like"] = record["results"][-1].pop("repeats")
+    assert [case.repeats for case in read(recorded.write())][-1] == "n1:n2"
 
 
 def test_what_is_wrong_with_a_sweeps_job_is_said_beside_its_places(recorded: Recorded) -> None:

@@ -62,13 +62,13 @@ def test_a_campaigns_verdict_says_what_its_results_do_not_exclude(tmp_path: Path
         recorded.result(number, value=value)
     verdict = recorded.decide()
     assert [suspect.confirmed for suspect in verdict.suspects] == [False]
-    assert verdict.fewest_good == Fewest(2, "n3")
+    assert verdict.min_good_results_of_cleared_end == Fewest(2, "n3")
     assert "missed with probability 64 % on n3, which has only 2 good" in text.plain(verdict, 200)
 
 
 def test_an_accepted_campaigns_verdict_leaves_nothing_open(tmp_path: Path) -> None:
     verdict = Recorded(tmp_path / "20261121T042325Z-lab-91c33c").decide()
-    assert (verdict.decision, verdict.fewest_good) == ("accept", None)
+    assert (verdict.decision, verdict.min_good_results_of_cleared_end) == ("accept", None)
 
 
 def test_a_finding_is_printed_with_its_kind_for_railgauge_explain(tmp_path: Path) -> None:
