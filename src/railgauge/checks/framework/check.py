@@ -29,6 +29,7 @@ from railgauge.model.failure import ALONE, PRECONDITION_FAILED, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import BY_CHANCE, Measurement
 from railgauge.model.uplinks import Uplink
+from railgauge.node.orders.codec import Order
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
 from railgauge.systems import rehearsal
@@ -571,16 +572,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     # --- for the kinds of job in this package ------------------------------------------------
 
-    def run_on_nodes(self, program: str, orders_file: str, spec: Mapping[str, Any]) -> None:
-        """Make the job start `railgauge.node.<program>` on every task, and write its orders."""
+    @property
+    def rank_variable(self) -> str:
+        """The launcher's own variable, not MPI's, by which a rank knows its number."""
         by_mpirun = self.job.launcher.registered_name == "mpirun"
-        job_orders = {
-            # A rank knows its number by the launcher's own variable, not by MPI's.
-            "rank_variable": "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID",
-            **spec,
-        }
+        return "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID"
+
+    def run_on_nodes(self, program: str, orders_file: str, order: Order) -> None:
+        """Make the job start `railgauge.node.<program>` on every task, and write its order."""
         orders = Path(self.stagedir, orders_file)
-        orders.write_text(json.dumps(job_orders, indent=2), encoding="utf-8")
+        orders.write_text(json.dumps(order.document(), indent=2), encoding="utf-8")
         words = paths.on_node(program)
         self.executable, *self.executable_opts = [*map(shlex.quote, words), orders.name]
 

@@ -23,6 +23,14 @@ from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, NOT_TOLD_APART, Failure
 from railgauge.model.measurement import STANDS_OUT
 from railgauge.node.orchestration.group_launches import AT_ONCE, START_S
+from railgauge.node.orders.ranks import (
+    Group,
+    Launcher,
+    LaunchList,
+    LaunchOrder,
+    LaunchRound,
+    RanksOrder,
+)
 from railgauge.node.runners.mpi_ranks import HANG_S
 from railgauge.node.transport import results_file
 from railgauge.slurm import ends
@@ -67,10 +75,8 @@ class LaunchCheck(SweepCheck):
         """The floors of these metrics where that is not known, as far as there are any."""
         return {}
 
-    def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
-        """The orders for the ranks of these groups (railgauge.node.runners.mpi_ranks), with `logs`:
-        the endings of the files that ranks leave next to their outputs.
-        """
+    def ranks_order(self, places: Sequence[GroupCase]) -> RanksOrder:
+        """The order for the ranks of these groups."""
         raise NotImplementedError
 
     def files(self) -> Mapping[str, Any]:
@@ -148,53 +154,47 @@ class LaunchCheck(SweepCheck):
 
     # --- the job -------------------------------------------------------------------------------
 
-    def orders(self) -> Mapping[str, Any]:
+    def orders(self) -> LaunchList:
         """The orders for the driver (railgauge.node.orchestration.group_launches)."""
-        places: list[dict[str, Any]] = []
+        places: list[Group] = []
         known: dict[str, int] = {}
-        orders: list[Mapping[str, Any]] = []
+        orders: list[LaunchOrder] = []
         in_rounds = []
         for members in self._rounds:
             first = len(places)
             order = self._order(members)
-            text = json.dumps(order, sort_keys=True)
+            text = json.dumps(order.document(), sort_keys=True)
             if text not in known:
                 known[text] = len(orders)
                 orders.append(order)
-            places += [{"name": place.place, "nodes": list(place.nodes)} for place in members]
-            numbers = list(range(first, len(places)))
-            in_rounds.append({"places": numbers, "order": known[text]})
-        return {
-            "tool": self.tool_name,
-            "nodes": list(self.pinned_nodes),
-            "ranks_per_node": self.ranks_per_node,
-            "deadline_s": round(self._deadline_s(self._rounds), 1),
-            "launcher": {"kind": self.job.launcher.registered_name, "argv": self._launcher()},
+            places += [Group(place.place, tuple(place.nodes)) for place in members]
+            in_rounds.append(LaunchRound(tuple(range(first, len(places))), known[text]))
+        return LaunchList(
+            tool=self.tool_name,
+            nodes=tuple(self.pinned_nodes),
+            ranks_per_node=self.ranks_per_node,
+            deadline_s=round(self._deadline_s(self._rounds), 1),
+            launcher=Launcher(self.job.launcher.registered_name, tuple(self._launcher())),
             # Given to the launcher word by word, by no shell.
-            "program": paths.on_node("runners.mpi_ranks"),
-            "rounds": in_rounds,
-            "places": places,
-            "orders": orders,
-        }
+            program=tuple(paths.on_node("runners.mpi_ranks")),
+            rounds=tuple(in_rounds),
+            places=tuple(places),
+            orders=tuple(orders),
+        )
 
-    def _order(self, members: Sequence[Case]) -> Mapping[str, Any]:
+    def _order(self, members: Sequence[Case]) -> LaunchOrder:
         groups = [place for place in members if isinstance(place, GroupCase)]
         self.here = groups[0]
-        by_mpirun = self.job.launcher.registered_name == "mpirun"
-        return {
-            "ranks": {
-                "rank_variable": "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID",
-                "run_limit_s": self.run_limit_s(),
-                **self.ranks_order(groups),
-            },
-            "files": dict(self.files()),
-            "together": self.together(),
-            "bounds": dict(self.bounds()),
-            "least": dict(self.least()),
-            "spread": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
-            "expected_s": round(self.expected_run_s(), 1),
-            "short_limit_s": round(self.short_limit_s(), 1),
-        }
+        return LaunchOrder(
+            ranks=self.ranks_order(groups),
+            files=dict(self.files()),
+            together=self.together(),
+            bounds=dict(self.bounds()),
+            least=dict(self.least()),
+            spread=round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
+            expected_s=round(self.expected_run_s(), 1),
+            short_limit_s=round(self.short_limit_s(), 1),
+        )
 
     def _launcher(self) -> list[str]:
         launcher = self.job.launcher

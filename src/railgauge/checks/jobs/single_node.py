@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from railgauge.checks.framework.cases import Case, Cases, NodeCase, chosen_nodes
 from railgauge.checks.framework.dependencies import NODE, known_places, nodes_in
 from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Extras, Partition
 
 
@@ -26,7 +26,7 @@ class NodeCases(Cases[NodeCase]):
 class NodeCheck(SweepCheck):
     """A small program on every node, judged by what the system's description says of it.
 
-    A kind of check gives its `command()`.
+    A kind of check gives its `order()`.
     """
 
     here: NodeCase
@@ -38,15 +38,11 @@ class NodeCheck(SweepCheck):
     def unstated(cls, extras: Extras) -> Sequence[str]:
         return ()
 
-    def command(self) -> Mapping[str, Any]:
-        """The order for `railgauge.node.runners.single_node`: argv, version, result, files."""
-        raise NotImplementedError
-
     def roles(self) -> Mapping[str, str]:
         return {"node": self.here.node}
 
-    def order(self) -> Mapping[str, Any]:
-        return {"run_limit_s": self.run_limit_s, **self.command()}
+    def order(self) -> SingleNodeOrder:
+        raise NotImplementedError
 
     def expected_run_s(self) -> float:
         return 1

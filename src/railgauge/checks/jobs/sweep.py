@@ -12,7 +12,6 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
@@ -33,6 +32,9 @@ from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
 from railgauge.model.references import Reference
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
+from railgauge.node.orchestration.sweep_file import Place, Retests, Sweep
+from railgauge.node.orders.places import ClientServerOrder, SingleNodeOrder
+from railgauge.node.orders.ranks import LaunchList
 from railgauge.node.transport import results_file
 from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
@@ -84,8 +86,8 @@ class SweepCheck(StrictCheck):
         """The role of each node at the place at hand."""
         raise NotImplementedError
 
-    def order(self) -> Mapping[str, Any]:
-        """The orders for the nodes of the place at hand, beside their roles."""
+    def order(self) -> ClientServerOrder | SingleNodeOrder:
+        """The order for the nodes of the place at hand."""
         raise NotImplementedError
 
     def expected_run_s(self) -> float:
@@ -215,7 +217,7 @@ class SweepCheck(StrictCheck):
     @run_before("run")
     def start_sweep(self) -> None:
         orders = self.orders()
-        Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+        Path(self.stagedir, ORDERS).write_text(json.dumps(orders.document()), encoding="utf-8")
         if self.driver == CONDUCTOR:
             slurm_queue.session.may_shrink.add(self.job.name)
         # The driver starts what runs on the nodes itself.
@@ -233,11 +235,11 @@ class SweepCheck(StrictCheck):
         if self._counting is not None:
             self._counting.end()
 
-    def orders(self) -> Mapping[str, Any]:
+    def orders(self) -> Sweep | LaunchList:
         """The orders for the conductor and its agents (railgauge.node.orchestration.conductor)."""
-        places: list[dict[str, Any]] = []
-        spec_numbers: dict[str, int] = {}
-        specs: list[Mapping[str, Any]] = []
+        places: dict[int, Place] = {}
+        order_numbers: dict[str, int] = {}
+        orders: list[ClientServerOrder | SingleNodeOrder] = []
         numbers = []
         conditions: dict[object, int] = {}
         leaves, campaign = topology.leaves_of(self.partition_data), paths.campaign_folder()
@@ -245,44 +247,45 @@ class SweepCheck(StrictCheck):
             first = len(places)
             for place in members:
                 self.here = place
-                spec = self.order()
-                spec_text = json.dumps(spec, sort_keys=True)
-                if spec_text not in spec_numbers:
-                    spec_numbers[spec_text] = len(specs)
-                    specs.append(spec)
+                order = self.order()
+                text = json.dumps(order.document(), sort_keys=True)
+                if text not in order_numbers:
+                    order_numbers[text] = len(orders)
+                    orders.append(order)
                 condition = place.condition, schedule.within(place, leaves)
-                places.append(
-                    {
-                        "name": place.place,
-                        "program": self.program,
-                        "roles": self.roles(),
-                        "order": spec_numbers[spec_text],
-                        "of": conditions.setdefault(condition, len(conditions)),
-                    }
+                places[len(places)] = Place(
+                    number=len(places),
+                    name=place.place,
+                    program=self.program,
+                    roles=self.roles(),
+                    order=order_numbers[text],
+                    of=conditions.setdefault(condition, len(conditions)),
                 )
-            numbers.append(list(range(first, len(places))))
-        return {
-            "tool": self.tool_name,
-            "nodes": list(self.pinned_nodes),
-            "names": slurm_nodes.names_of(self.pinned_nodes),
-            "launch": [],
-            "rounds": numbers,
-            "places": places,
-            "orders": specs,
-            "connect_limit_s": _CONNECT_S,
-            **({"enough": str(campaign / ENOUGH)} if campaign and slurm_queue.idle_only() else {}),
-            **({"retests": self._how_again(leaves)} if self._retests else {}),
-        }
+            numbers.append(tuple(range(first, len(places))))
+        names = slurm_nodes.names_of(self.pinned_nodes)
+        return Sweep(
+            tool=self.tool_name,
+            nodes=tuple(self.pinned_nodes),
+            names={node: tuple(others) for node, others in names.items()},
+            launch=(),
+            rounds=numbers,
+            places=places,
+            orders=tuple(orders),
+            connect_limit_s=_CONNECT_S,
+            retests=self._how_again(leaves) if self._retests else Retests(),
+            enough=str(campaign / ENOUGH) if campaign and slurm_queue.idle_only() else "",
+        )
 
-    def _how_again(self, leaves: Leaves | None) -> Mapping[str, Any]:
+    def _how_again(self, leaves: Leaves | None) -> Retests:
         extras = self.partition_data.extras
         before = self._rates_before()
-        return {
-            "rounds": self._retests,
-            "slower": round(STANDS_OUT * extras.peer_spread, 3),
-            "leaves": {n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
-            **({"before": before, "change": extras.least_change} if before else {}),
-        }
+        return Retests(
+            rounds=self._retests,
+            slower=round(STANDS_OUT * extras.peer_spread, 3),
+            leaves={n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
+            before=before,
+            change=extras.least_change if before else 0.0,
+        )
 
     def _rates_before(self) -> Mapping[str, float]:
         """The rate of each place in the campaign that this one is compared with."""

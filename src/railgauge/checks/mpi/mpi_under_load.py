@@ -23,6 +23,7 @@ from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
+from railgauge.node.orders.ranks import MpiUnderLoadOrder, ProgramOrder
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.stack import activation
 from railgauge.systems import Mpi, Partition, Tcp
@@ -124,19 +125,17 @@ class MpiBesideCheck(OfPair, StrictCheck):
         size = self.mpi.size_bytes
         return ["bandwidth", *(f"mpi_time_{phase}_{size}B" for phase in PHASES)]
 
-    def commands(self) -> Mapping[str, Any]:
+    def commands(self) -> Mapping[str, list[str]]:
+        return iperf2.commands(self.options)
+
+    def _program(self) -> ProgramOrder:
+        """The order of the MPI program."""
         if self.mpi.program == "allreduce":
             tool, version = mpi_allreduce.TOOL, mpi_allreduce.version_argv()
             argv = mpi_allreduce.argv(self._allreduce())
         else:
             tool, version, argv = osu.TOOL, osu.version_argv(), osu.argv(self._osu())
-        program = {
-            "tool": tool,
-            "argv": argv,
-            "version": version,
-            "run_limit_s": self.run_limit_s(),
-        }
-        return {**iperf2.commands(self.options), "mpi": program}
+        return ProgramOrder(tool, tuple(argv), tuple(version), self.run_limit_s())
 
     def _allreduce(self) -> mpi_allreduce.Options:
         return mpi_allreduce.Options(self.num_tasks, self.mpi.size_bytes, self.mpi.iterations)
@@ -149,10 +148,15 @@ class MpiBesideCheck(OfPair, StrictCheck):
     def start_both(self) -> None:
         """The same program is a step of its own before the one with the transfer."""
         self.here = self.pair
-        hosts = {"server_host": self.server_node, "client_host": self.client_node}
-        names = slurm_nodes.names_of(self.pinned_nodes)
-        spec = {"tool": str(self.tool.TOOL), "names": names, **hosts, **self.order()}
-        self.run_on_nodes("runners.mpi_under_load", "mpi_under_load.json", spec)
+        orders = MpiUnderLoadOrder(
+            rank_variable=self.rank_variable,
+            tool=str(self.tool.TOOL),
+            names={n: tuple(o) for n, o in slurm_nodes.names_of(self.pinned_nodes).items()},
+            hosts={"server": self.server_node, "client": self.client_node},
+            order=self.order(),
+            mpi=self._program(),
+        )
+        self.run_on_nodes("runners.mpi_under_load", "mpi_under_load.json", orders)
         self.job.launcher.options += list(self.partition_data.extras.launch_options)
         launch = self.job.launcher.run_command(self.job)
         words = " ".join([self.executable, *self.executable_opts])

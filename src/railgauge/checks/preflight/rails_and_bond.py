@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.cases import Case, NodeCase
@@ -14,6 +13,7 @@ from railgauge.checks.preflight import link_state
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
+from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Partition
 from railgauge.tools import ParseError, Reading
 
@@ -57,11 +57,9 @@ class PathCheck(NodeCheck):
         absent = extras.absent_devices(self.here.node)
         return link_state.Options(rdma=extras.rdma, bond=extras.bond, absent=absent)
 
-    def command(self) -> Mapping[str, Any]:
-        return {
-            "argv": link_state.argv(json.dumps(self.options.orders())),
-            "version": link_state.version_argv(),
-        }
+    def order(self) -> SingleNodeOrder:
+        argv = link_state.argv(json.dumps(self.options.orders()))
+        return SingleNodeOrder(self.run_limit_s, tuple(argv), tuple(link_state.version_argv()))
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")

@@ -33,6 +33,7 @@ from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.uplinks import CountersUnread, Shares, Uplink
+from railgauge.node.orders.places import ClientServerOrder
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
 
@@ -167,13 +168,16 @@ class FabricCheck(SweepCheck):
         assert isinstance(self.here, PairCase)
         return {"server": self.here.server, "client": self.here.client}
 
-    def order(self) -> Mapping[str, Any]:
-        return {
-            "start_limit_s": self.start_limit_s,
-            "run_limit_s": self.fabric.duration_s + self.options.drain_s + 15,
-            "budgets": [],
-            **iperf2.commands(self.options),
-        }
+    def order(self) -> ClientServerOrder:
+        commands = iperf2.commands(self.options)
+        return ClientServerOrder(
+            start_limit_s=self.start_limit_s,
+            run_limit_s=self.fabric.duration_s + self.options.drain_s + 15,
+            budgets=(),
+            server=tuple(commands["server"]),
+            client=tuple(commands["client"]),
+            version=tuple(commands["version"]),
+        )
 
     def expected_run_s(self) -> float:
         return float(self.fabric.duration_s) + 1

@@ -60,7 +60,7 @@ def launch(
             rank=local,
             hosts=hosts[group * each : (group + 1) * each],
             pid=1000 + rank,
-            environment=spec["environment"],
+            environment=spec.get("environment", {}),
             fabric=rehearsal.replayed_fabric(check.fabric),
         )
         text = "".join(f"{said}\n" for said in log if "SIMULATED" not in said)
@@ -95,7 +95,7 @@ def events_of(one: Launch) -> list[results_file.Event]:
 
 def leave(check: Any, change: Change = lambda _: None, rate: float = 50.0) -> None:
     """One launch a round, each good but for what `change` does to the first."""
-    orders = check.orders()
+    orders = check.orders().document()
     events: list[results_file.Event] = []
     for number, one in enumerate(orders["rounds"]):
         made = launch(check, orders, one["order"], one["places"], number, rate)

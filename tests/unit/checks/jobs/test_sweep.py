@@ -36,6 +36,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
 from railgauge.model.references import Provenance, Reference
 from railgauge.node.orchestration import sweep_file as node_sweep
+from railgauge.node.orders.places import ClientServerOrder
 from railgauge.node.transport import results_file
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.tools import Completeness, Reading
@@ -75,8 +76,8 @@ class Tiny(SweepCheck):
         return {"server": self.here.server, "client": self.here.client}
 
     def order(self):  # type: ignore[no-untyped-def]
-        commands = {role: ["tiny", self.here.setting] for role in ("server", "client")}
-        return {"start_limit_s": 30, "run_limit_s": 30, "version": ["tiny", "-v"], **commands}
+        argv = ("tiny", self.here.setting)
+        return ClientServerOrder(30, 30, (), server=argv, client=argv, version=("tiny", "-v"))
 
     def expected_run_s(self):  # type: ignore[no-untyped-def]
         return 2
@@ -136,7 +137,7 @@ def sides(place: Case, value: float | str = 9.2) -> dict[str, results_file.Side]
 def good(check: Any) -> ended_jobs.Left:
     """All that a check's job leaves where all goes well; its places are chosen with that."""
     check.choose_places()
-    names = {place["name"] for place in check.orders()["places"]}
+    names = {place["name"] for place in check.orders().document()["places"]}
     left = {place.place: sides(place) for place in check.places if place.place in names}
     return ended_jobs.Left(left, dict.fromkeys(left, ended_jobs.DONE))
 
@@ -163,7 +164,7 @@ def passed(check: Any) -> list[str]:
 def test_the_conductor_is_told_every_place_with_its_round(check: Any, tmp_path: Path) -> None:
     check.choose_places()
     path = tmp_path / "sweep.json"
-    path.write_text(json.dumps(check.orders()))
+    path.write_text(json.dumps(check.orders().document()))
     ordered = node_sweep.read(path)
     names = [[ordered.places[n].name for n in numbers] for numbers in ordered.rounds]
     assert names == [[FIRST, THIRD], [SECOND, FOURTH]]
@@ -173,7 +174,7 @@ def test_the_conductor_is_told_every_place_with_its_round(check: Any, tmp_path: 
 
 def test_what_is_the_same_of_many_places_is_told_once(check: Any) -> None:
     check.choose_places()
-    orders = check.orders()
+    orders = check.orders().document()
     assert len(orders["orders"]) == 1
     assert {place["order"] for place in orders["places"]} == {0}
 
@@ -182,7 +183,7 @@ def test_conditions_have_orders_and_rounds_of_their_own(check: Any) -> None:
     tuned = tuple(SettingCase("ns", *ends, "tuned") for ends in ENDS)
     check.sweep = SweepCase("ns", Places((*RING, *tuned)))
     check.choose_places()
-    orders = check.orders()
+    orders = check.orders().document()
     assert [order["client"] for order in orders["orders"]] == [
         ["tiny", "default"],
         ["tiny", "tuned"],
@@ -720,13 +721,13 @@ def test_a_job_of_which_nothing_is_left_is_left_to_the_queue(
     absent.update({node: drained(node) for node in nodes})
     check.choose_places()
     assert check.pinned_nodes == ["n1", "n2", "n3", "n4"]
-    assert len(check.orders()["places"]) == len(NAMES)
+    assert len(check.orders().document()["places"]) == len(NAMES)
 
 
 def test_a_resumed_session_measures_the_missing_places_alone(check: Any) -> None:
     check.only = frozenset({SECOND})
     good(check).write(check)
-    assert [place["name"] for place in check.orders()["places"]] == [SECOND]
+    assert [place["name"] for place in check.orders().document()["places"]] == [SECOND]
     assert check.pinned_nodes == ["n2", "n3"]
     assert ended_jobs.judge(check) == ""
     written = record(check)
@@ -763,7 +764,7 @@ def test_a_dry_run_asks_neither_slurm_nor_preconditions(
     absent["n2"] = drained("n2")
     check._rfm_dry_run = True
     check.choose_places()
-    assert len(check.orders()["places"]) == len(NAMES)
+    assert len(check.orders().document()["places"]) == len(NAMES)
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -1062,8 +1063,8 @@ def measured_again(
 
 def test_the_conductor_may_measure_pairs_again(check: Any) -> None:
     check.choose_places()
-    assert check.orders()["retests"]["rounds"] == 3
-    assert {place["of"] for place in check.orders()["places"]} == {0}
+    assert check.orders().document()["retests"]["rounds"] == 3
+    assert {place["of"] for place in check.orders().document()["places"]} == {0}
 
 
 @pytest.mark.parametrize("rounds", [0, 10])
@@ -1073,7 +1074,7 @@ def test_a_session_says_how_often_the_conductor_may_measure_again(
     check.choose_places()
     by_default_s = check.longest_seconds
     monkeypatch.setenv(variables.LOCATE_ROUNDS, str(rounds))
-    assert check.orders().get("retests", {"rounds": 0})["rounds"] == rounds
+    assert check.orders().document().get("retests", {"rounds": 0})["rounds"] == rounds
     assert (check.longest_seconds > by_default_s) == (rounds > 3)
 
 
@@ -1081,14 +1082,14 @@ def test_the_conductor_knows_what_went_at_each_place_before(
     check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check.choose_places()
-    assert "before" not in check.orders()["retests"]
+    assert "before" not in check.orders().document()["retests"]
     monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(tmp_path))
     rates = {check.display_name: {"ns": {FIRST: 9.3}}, "another": {"ns": {SECOND: 1.0}}}
     (tmp_path / BEFORE).write_text(json.dumps(rates))
-    told = check.orders()["retests"]
+    told = check.orders().document()["retests"]
     assert told["before"] == {FIRST: 9.3} and told["change"] == 0.02
     (tmp_path / BEFORE).write_text("{")
-    assert "before" not in check.orders()["retests"]
+    assert "before" not in check.orders().document()["retests"]
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:

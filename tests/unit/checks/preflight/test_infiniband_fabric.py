@@ -293,7 +293,7 @@ def test_the_named_node_reads_else_the_first_and_the_last_one(
 
 def _command(check: Any, place: Any) -> Mapping[str, Any]:
     check.here = place
-    return dict(check.order())
+    return dict(check.order().document())
 
 
 # ---- the second reading ----

@@ -32,7 +32,7 @@ import json, os, sys, time
 hosts = open(os.environ["SLURM_HOSTFILE"]).read().split()
 wrong = json.loads(os.environ["WRONG"])
 spec = json.load(open("ranks.json"))
-split = spec["environment"].get("NCCL_TESTS_SPLIT", "")
+split = spec.get("environment", {{}}).get("NCCL_TESTS_SPLIT", "")
 groups = len(hosts) // int(split.split()[1]) if split else 1
 found = [what for node, what in wrong.items() if node in hosts]
 with open(os.environ["LAUNCHES"], "a") as kept:
@@ -93,7 +93,14 @@ class Job:
 def orders(count: int, **changes: Any) -> dict[str, Any]:
     """A node each, all in one round."""
     order = {
-        "ranks": {"run_limit_s": 60, "environment": {}, "logs": [".nccl.log"]},
+        "ranks": {
+            "rank_variable": "SLURM_PROCID",
+            "tool": "probe",
+            "argv": ["probe"],
+            "version": [],
+            "run_limit_s": 60,
+            "logs": [".nccl.log"],
+        },
         "files": {},
         "together": {"NCCL_TESTS_SPLIT": "DIV {ranks}"},
         "bounds": {"busbw": 380.0, "busbw_in_place": 380.0},
