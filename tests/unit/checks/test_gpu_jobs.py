@@ -34,7 +34,8 @@ def judged(name: str, results: Path) -> Iterator[Any]:
         made.choose_places()
         shutil.copy(JOBS / name / results_file.FILE, made.stagedir)
         ended_jobs.judge(made)
-        yield made
+        with made.at(made.results[-1].place):
+            yield made
 
 
 def failed(check: Any) -> dict[str, set[str]]:

@@ -139,6 +139,7 @@ class Sweep:
     #: those whose agents are started; all if none
     present: list[str] = dataclasses.field(default_factory=list)
     connect_limit_s: float = PATIENCE_S
+    tool: str = "tool"
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     #: those that the launcher does not reach
     unreached: list[str] = dataclasses.field(default_factory=list)
@@ -161,7 +162,7 @@ class Sweep:
 
     def document(self) -> dict[str, Any]:
         return {
-            "tool": "tool",
+            "tool": self.tool,
             "nodes": self.nodes,
             "names": {},
             "launch": [],

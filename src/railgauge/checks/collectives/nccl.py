@@ -228,11 +228,10 @@ class NcclCheck(LaunchCheck):
         result = f"{{scratch}}/{_RESULT}" if options.has_json else None
         on_nodes = {}
         for place in places:
-            self.here = place
-            for node in place.nodes:
-                if absent := self.absent(node):
-                    on_nodes[node] = fabric.environment(transport, absent)
-        self.here = places[0]
+            with self.at(place):
+                for node in place.nodes:
+                    if absent := self.absent(node):
+                        on_nodes[node] = fabric.environment(transport, absent)
         argv = nccl_tests.argv(options, fabric.binaries.perf(self.operation), result)
         return RanksOrder(
             rank_variable=self.rank_variable,
@@ -282,10 +281,9 @@ class NcclCheck(LaunchCheck):
         if fabric is None or leaves is None or len(self._chosen) != 1:
             return None
         (place,) = self._chosen
-        assert isinstance(place, GroupCase)
-        self.here = place
-        apart = self.counted and leaves.within(self.here.nodes) == "fabric"
-        return Counting(fabric.counters) if apart and self.operation == "alltoall" else None
+        with self.at(place):
+            apart = self.counted and leaves.within(place.nodes) == "fabric"
+            return Counting(fabric.counters) if apart and self.operation == "alltoall" else None
 
     def files(self) -> Mapping[str, Any]:
         return {"replay.json": self._replay()} if self.rehearsal else {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     A subclass says what runs (`executable`, `executable_opts`), names its metrics, and implements
     `read()`. `protections` closes every way in which a bad run could pass, for each place by
-    itself: `here` is the place at hand.
+    itself: `here` is the place at hand, inside `at(place)`.
     """
 
     valid_prog_environs = ["*"]
@@ -83,8 +84,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: the metrics that must have a reference; none: as `gates` says, as a rule all
     gating: tuple[str, ...] = ()
 
-    #: the place at hand
-    here: Case
+    #: the place at hand; None outside of `at`
+    _here: Case | None = None
     #: what `read` has returned for it
     observed: Observation | None = None
     #: the result of each place, once the job has ended
@@ -133,6 +134,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def is_optional(cls, partition: systems.Partition) -> bool:
         """Whether a case is left out, and fails nothing, where a node lacks its programs."""
         return False
+
+    # --- the place at hand -------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def at(self, place: Case) -> Iterator[None]:
+        """Make `place` the one at hand for what is asked of the check inside, and nowhere else."""
+        before = self._here
+        self._here = place
+        try:
+            yield
+        finally:
+            self._here = before
+
+    @property
+    def here(self) -> Case:
+        """The place at hand. A kind of check declares its kind of case: `here: PairCase`."""
+        if self._here is None:
+            raise RuntimeError(f"{type(self).__name__} has no place at hand: use `with at(place)`")
+        return self._here
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -315,8 +335,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return self.places
 
     def judge_place(self, place: Case) -> Judged:
-        self.here = place
-        evidence, place_failures = self._evidence()
+        with self.at(place):
+            evidence, place_failures = self._evidence()
         place_failures = failures(evidence, place_failures)
         if any(failure.kind in ALONE for failure in place_failures):
             # Its output belongs to a job that did not come to its own end.
@@ -485,21 +505,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _result(self, judged: Judged) -> record.Result:
         stored = self.stored
         check, partition = type(self).__name__, self.current_partition.name
-        evidence, of = judged.evidence, self.bound_inputs
-        rows = tuple(
-            record.Row(
-                m,
-                evidence.references.get(m.variable),
-                evidence.limits.get(m.variable),
-                tuple(stored.context(check, partition, m)),
-                m.variable not in evidence.recorded,
-                own=self.own_reference(m) is not None,
-                elsewhere=""
-                if m.variable in evidence.references
-                else bounds.baseline_elsewhere(of, m),
+        evidence = judged.evidence
+        with self.at(judged.place):
+            of = self.bound_inputs
+            rows = tuple(
+                record.Row(
+                    m,
+                    evidence.references.get(m.variable),
+                    evidence.limits.get(m.variable),
+                    tuple(stored.context(check, partition, m)),
+                    m.variable not in evidence.recorded,
+                    own=self.own_reference(m) is not None,
+                    elsewhere=""
+                    if m.variable in evidence.references
+                    else bounds.baseline_elsewhere(of, m),
+                )
+                for m in evidence.measurements
             )
-            for m in evidence.measurements
-        )
         return record.Result(
             place=judged.place.place,
             nodes=evidence.nodes,

@@ -421,8 +421,9 @@ class PairCheck(OfPair, SweepCheck):
         own = OwnTraffic(leaves.of_node, apart=fabric.hash == "layer3+4")
         for judged in self.results:
             assert isinstance(judged.place, PairCase)
-            self.here = judged.place
-            if len({leaves.of_node.get(node) for node in self.here.nodes} - {None}) == 2:
+            if len({leaves.of_node.get(node) for node in judged.place.nodes} - {None}) != 2:
+                continue
+            with self.at(judged.place):
                 for counted in self._counted_runs():
                     own.add(counted, self._streams)
         try:

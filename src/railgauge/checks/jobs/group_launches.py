@@ -108,9 +108,8 @@ class LaunchCheck(SweepCheck):
         for members in super().rounds_of(places):
             kinds: dict[Hashable, list[Case]] = {}
             for place in members:
-                assert isinstance(place, GroupCase)
-                self.here = place
-                kinds.setdefault((len(place.nodes), self.alike()), []).append(place)
+                with self.at(place):
+                    kinds.setdefault((len(place.nodes), self.alike()), []).append(place)
             rounds += kinds.values()
         return rounds
 
@@ -120,9 +119,8 @@ class LaunchCheck(SweepCheck):
         """The time of all first launches."""
         total = 0.0
         for places in rounds:
-            assert isinstance(places[0], GroupCase)
-            self.here = places[0]
-            launch_s = float(a_launch_s())
+            with self.at(places[0]):
+                launch_s = float(a_launch_s())
             total += launch_s * (math.ceil(len(places) / AT_ONCE) if self.together() is None else 1)
         return total
 
@@ -141,11 +139,10 @@ class LaunchCheck(SweepCheck):
         """Time for all rounds on a slow day, for one that hangs, and to halve the largest."""
         halving = most = 0.0
         for places in rounds:
-            assert isinstance(places[0], GroupCase)
-            self.here = places[0]
             levels = math.ceil(math.log2(len(places))) if self.together() is not None else 0
-            halving = max(halving, levels * (self.short_limit_s() + HANG_S))
-            most = max(most, self.longest_run_s())
+            with self.at(places[0]):
+                halving = max(halving, levels * (self.short_limit_s() + HANG_S))
+                most = max(most, self.longest_run_s())
         in_rounds = self._rounds_s(rounds, self.short_limit_s)
         return in_rounds + most + halving + HANG_S + START_S
 
@@ -162,7 +159,8 @@ class LaunchCheck(SweepCheck):
         in_rounds = []
         for members in self._rounds:
             first = len(places)
-            order = self._order(members)
+            with self.at(members[0]):
+                order = self._order(members)
             text = json.dumps(order.document(), sort_keys=True)
             if text not in known:
                 known[text] = len(orders)
@@ -184,7 +182,6 @@ class LaunchCheck(SweepCheck):
 
     def _order(self, members: Sequence[Case]) -> LaunchOrder:
         groups = [place for place in members if isinstance(place, GroupCase)]
-        self.here = groups[0]
         return LaunchOrder(
             ranks=self.ranks_order(groups),
             files=dict(self.files()),

@@ -140,8 +140,8 @@ class SweepCheck(StrictCheck):
     def expected_seconds(self) -> float:
         total = 0.0
         for places in self._all_rounds:
-            self.here = places[0]
-            total += self.expected_run_s()
+            with self.at(places[0]):
+                total += self.expected_run_s()
         # Starting the agents, and Slurm's own second for a job.
         return total + 2
 
@@ -194,11 +194,10 @@ class SweepCheck(StrictCheck):
         """
         total = most = slow = 0.0
         for places in rounds_of_job:
-            self.here = places[0]
-            longest = self.longest_run_s()
-            slow = max(slow, min(longest, SLOW * self.expected_run_s() + SLOW_S))
-            total += min(longest, SLOW * self.expected_run_s() + SLOW_S)
-            most = max(most, longest)
+            with self.at(places[0]):
+                longest = self.longest_run_s()
+                likely = min(longest, SLOW * self.expected_run_s() + SLOW_S)
+            slow, total, most = max(slow, likely), total + likely, max(most, longest)
         return total + self._retests * slow + _HUNG * most + _CONNECT_S + _MARGIN_S
 
     @property
@@ -246,8 +245,8 @@ class SweepCheck(StrictCheck):
         for members in self._rounds:
             first = len(places)
             for place in members:
-                self.here = place
-                order = self.order()
+                with self.at(place):
+                    order, roles = self.order(), self.roles()
                 text = json.dumps(order.document(), sort_keys=True)
                 if text not in order_numbers:
                     order_numbers[text] = len(orders)
@@ -257,7 +256,7 @@ class SweepCheck(StrictCheck):
                     number=len(places),
                     name=place.place,
                     program=self.program,
-                    roles=self.roles(),
+                    roles=roles,
                     order=order_numbers[text],
                     of=conditions.setdefault(condition, len(conditions)),
                 )
@@ -407,7 +406,6 @@ class SweepCheck(StrictCheck):
             failures = [
                 Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")
             ]
-        self.here = place
         return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), failures)
 
     def _was_cut(self, event: results_file.Event) -> bool:

@@ -147,15 +147,16 @@ class MpiBesideCheck(OfPair, StrictCheck):
     @run_before("run")
     def start_both(self) -> None:
         """The same program is a step of its own before the one with the transfer."""
-        self.here = self.pair
-        orders = MpiUnderLoadOrder(
-            rank_variable=self.rank_variable,
-            tool=str(self.tool.TOOL),
-            names={n: tuple(o) for n, o in slurm_nodes.names_of(self.pinned_nodes).items()},
-            hosts={"server": self.server_node, "client": self.client_node},
-            order=self.order(),
-            mpi=self._program(),
-        )
+        names = slurm_nodes.names_of(self.pinned_nodes)
+        with self.at(self.pair):
+            orders = MpiUnderLoadOrder(
+                rank_variable=self.rank_variable,
+                tool=str(self.tool.TOOL),
+                names={node: tuple(others) for node, others in names.items()},
+                hosts={"server": self.server_node, "client": self.client_node},
+                order=self.order(),
+                mpi=self._program(),
+            )
         self.run_on_nodes("runners.mpi_under_load", "mpi_under_load.json", orders)
         self.job.launcher.options += list(self.partition_data.extras.launch_options)
         launch = self.job.launcher.run_command(self.job)

@@ -93,7 +93,7 @@ class TransferOrder(Order):
     #: where the files are in the end; None where the receiver discards them
     arrives: Optional[str]
     #: seconds to make the files, or to verify them
-    prepare_limit_s: int
+    prepare_limit_s: float
     #: side -> path -> text of a file that the tool reads
     configuration: Mapping[str, Mapping[str, str]]
     #: for a stand-in of a rehearsal: the document that it reads

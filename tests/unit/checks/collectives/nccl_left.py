@@ -41,10 +41,11 @@ def launch(
     groups = [orders["places"][place]["nodes"] for place in places]
     each = len(groups[0]) * orders["ranks_per_node"]
     hosts = [node for nodes in groups for node in nodes for _ in range(orders["ranks_per_node"])]
-    check.here = next(p for p in check.places if p.place == orders["places"][places[0]]["name"])
-    options = dataclasses.replace(
-        check.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
-    )
+    first = next(p for p in check.places if p.place == orders["places"][places[0]]["name"])
+    with check.at(first):
+        options = dataclasses.replace(
+            check.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
+        )
     run = nccl_outputs.Run(options, rate=rate)
     gpu, table = check.fabric.gpu, nccl_outputs.printed(run).replace("NVIDIA GB200", "GPU")
     table = table.replace("] GPU", f"] {gpu}")

@@ -443,8 +443,8 @@ def test_a_place_is_settled_by_its_own_end_alone(check: Any) -> None:
     ended_jobs.judge(check)
     settled = {}
     for place in RING:
-        check.here = place
-        settled[place.place] = check.is_settled()
+        with check.at(place):
+            settled[place.place] = check.is_settled()
     assert settled == {FIRST: True, SECOND: False, THIRD: True, FOURTH: True}
 
 

@@ -292,8 +292,8 @@ def test_the_named_node_reads_else_the_first_and_the_last_one(
 
 
 def _command(check: Any, place: Any) -> Mapping[str, Any]:
-    check.here = place
-    return dict(check.order().document())
+    with check.at(place):
+        return dict(check.order().document())
 
 
 # ---- the second reading ----

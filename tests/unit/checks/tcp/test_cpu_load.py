@@ -284,8 +284,8 @@ def test_stressors_may_run_as_long_as_both_sides_and_not_much_longer(
     monkeypatch.setattr(slurm_queue.session, "takes_no_job", lambda asked: {})
     check = ended_jobs.ended(known(variant_num=0), tmp_path)
     check.choose_places()
-    check.here = check.places[0]
-    order = check.order()
+    with check.at(check.places[0]):
+        order = check.order()
     limits_s = order.start_limit_s + order.run_limit_s
     assert limits_s + 60 < order.contention.at_most_s < limits_s + 300
 

@@ -196,12 +196,14 @@ class Scenario:
             "replay": {"scenario": self.does},
             **self.orders,
         }
+        tool = TOOLS[self.check]
         order = {**golden, "path": [str(fakes)], "transfer": ordered, **self.top}
         roles = {"server": SERVER, "client": CLIENT}
         self.sweep = Sweep(
             [order],
             [("file_transfer", 0, roles)],
             nodes=[SERVER, CLIENT],
+            tool=tool,
             environment={"TELLTALE": str(self.telltale), "FAKE": self.does},
         )
         self.stage.mkdir()
