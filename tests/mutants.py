@@ -2880,8 +2880,8 @@ MUTANTS = [
     ),
     _sweep(
         "a place is measured though what it needs has failed",
-        "self.not_run.update(self.unmet(p for p in wanted if not taken.keys() & set(p.nodes)))",
-        "self.unmet(wanted)",
+        "self.failed_preconditions(p for p in wanted if not taken.keys() & set(p.nodes))",
+        "self.failed_preconditions(wanted)",
         "unmet_precondition",
     ),
     _sweep(

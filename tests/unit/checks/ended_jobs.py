@@ -2,7 +2,7 @@
 
 with session("lab") as known:
     check = ended(known["Iperf2Pair"].kind(variant_num=0), tmp_path / "stage")
-    check.choose_places()
+    check.select_places()
     leave(check, {place.place: sides(place) for place in check.places})
     results = judged(check)
 """

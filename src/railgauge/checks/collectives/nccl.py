@@ -160,8 +160,8 @@ class NcclCheck(LaunchCheck):
     def ask_for_gpus(self) -> None:
         self.job.options += [f"--gpus-per-node={self.fabric.gpus_per_node}"]
 
-    def choose_places(self) -> None:
-        super().choose_places()
+    def select_places(self) -> None:
+        super().select_places()
         fabric = self.fabric
         size = fabric.segment_nodes or 1
         within = {place // size for place in places_of(self.partition_data, self.pinned_nodes)}

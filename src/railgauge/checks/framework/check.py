@@ -265,7 +265,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.not_run = {}
 
     @run_after("init")
-    def need_others(self) -> None:
+    def add_dependencies(self) -> None:
         for case in self.cases_needed():
             self.depends_on(case)
 
@@ -275,7 +275,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         needs = self.needs
         return dict.fromkeys(case for place in self.places for case, _ in needs(place))
 
-    def unmet(self, places: Iterable[Case]) -> dict[str, str]:
+    def failed_preconditions(self, places: Iterable[Case]) -> dict[str, str]:
         """Place -> why it must not be measured, where its preconditions have not all passed."""
         checks: dict[str, str] = {}
         passed: dict[str, set[str]] = {}
@@ -286,21 +286,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 if case not in passed:
                     check = self.getdep(case)
                     checks[case] = type(check).__name__
-                    passed[case] = {judged.place.place for judged in check.results if judged.serves}
+                    passed[case] = {
+                        judged.place.place
+                        for judged in check.results
+                        if judged.satisfies_dependents
+                    }
                 if name not in passed[case]:
                     unmet_places.append(f"{checks[case]} {name}")
             if unmet_places:
                 reasons[place.place] = f"{PRECONDITION_FAILED}{'; '.join(unmet_places)}"
         return reasons
 
-    def choose_places(self) -> None:
+    def select_places(self) -> None:
         """Leave out places that must not be measured, before the job is submitted."""
-        if not self.is_dry_run() and (wanting := self.unmet([self.target])):
+        if not self.is_dry_run() and (wanting := self.failed_preconditions([self.target])):
             self.skip(wanting[self.target.place])
 
     @run_before("run")
     def pin_job(self) -> None:
-        self.choose_places()
+        self.select_places()
         self.job.options += ["--no-requeue"]
         if paths.campaign_folder():
             # By it `railgauge accept` finds what an interrupted session left in the queue.

@@ -158,7 +158,7 @@ def directions(
     ]
 
 
-class OfPair(_Check):
+class ClientServerMixin(_Check):
     """A client/server tool between two nodes: its orders, and how it is judged."""
 
     here: PairCase
@@ -170,7 +170,7 @@ class OfPair(_Check):
     #: the programs that nodes call beside the tool, as the argv that prints the version
     helpers: tuple[tuple[str, ...], ...] = ()
     #: whether a low bandwidth of the client is measured the other way, too
-    both_where_slow = False
+    measure_reverse_if_slow = False
     #: a regular expression: a run that printed it could not measure, and is repeated once
     unmeasured: str | None = None
 
@@ -280,7 +280,7 @@ class OfPair(_Check):
             interface=link.interface,
             links=tuple(self.links()),
             unmeasured=self.unmeasured,
-            least_gbits=self.least_gbits() if self.both_where_slow else None,
+            least_gbits=self.least_gbits() if self.measure_reverse_if_slow else None,
             most_resent=self.most_resent(),
         )
 
@@ -358,7 +358,7 @@ class OfPair(_Check):
 
     def _directions(self, there: Reading) -> list[Failure]:
         """The failures of slow directions, where the first was slow and the other measured, too."""
-        least = self.least_gbits() if self.both_where_slow else None
+        least = self.least_gbits() if self.measure_reverse_if_slow else None
         lines = [self.exit_line(f"{reverse.PREFIX}{role}") for role in ("server", "client")]
         if least is None or not any(lines):
             return []
@@ -401,7 +401,7 @@ class OfPair(_Check):
         return failures
 
 
-class PairCheck(OfPair, SweepCheck):
+class PairCheck(ClientServerMixin, SweepCheck):
     """A client/server tool between the two nodes of each place.
 
     A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
@@ -470,5 +470,5 @@ class PairCheck(OfPair, SweepCheck):
         return {"server": self.server_node, "client": self.client_node}
 
     def longest_run_s(self) -> float:
-        runs = 1 + self.both_where_slow + (self.unmeasured is not None)
+        runs = 1 + self.measure_reverse_if_slow + (self.unmeasured is not None)
         return runs * (2 * self.start_limit_s + self.run_limit_s()) + 20

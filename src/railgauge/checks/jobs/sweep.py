@@ -147,7 +147,7 @@ class SweepCheck(StrictCheck):
 
     # --- the job -------------------------------------------------------------------------------
 
-    def choose_places(self) -> None:
+    def select_places(self) -> None:
         """Choose the places of this job: without those whose preconditions failed, and without
         those on nodes that take no job, or took none when the preconditions were to be measured.
         """
@@ -157,7 +157,9 @@ class SweepCheck(StrictCheck):
         free = wanted
         if not self.is_dry_run():
             taken = self._taken_before(wanted)
-            self.not_run.update(self.unmet(p for p in wanted if not taken.keys() & set(p.nodes)))
+            self.not_run.update(
+                self.failed_preconditions(p for p in wanted if not taken.keys() & set(p.nodes))
+            )
             wanted = [place for place in wanted if place.place not in self.not_run]
             free = [place for place in wanted if not taken.keys() & set(place.nodes)]
             if not free:

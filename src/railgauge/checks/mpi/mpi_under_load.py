@@ -18,7 +18,12 @@ from railgauge.checks.framework.cases import (
 )
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Observation
-from railgauge.checks.jobs.client_server import OfPair, PairCases, first_pair_alone, neighbours
+from railgauge.checks.jobs.client_server import (
+    ClientServerMixin,
+    PairCases,
+    first_pair_alone,
+    neighbours,
+)
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
@@ -72,7 +77,7 @@ def _mpi(partition: Partition) -> Mpi:
     return mpi
 
 
-class MpiBesideCheck(OfPair, StrictCheck):
+class MpiBesideCheck(ClientServerMixin, StrictCheck):
     """An MPI program timed alone, then while iperf2 runs between the same two nodes: a job of two
     tasks in two steps, as MPI has to be launched.
 

@@ -21,7 +21,12 @@ from railgauge.checks.framework.cases import (
     left_to_the_series,
 )
 from railgauge.checks.framework.observation import Facts
-from railgauge.checks.jobs.client_server import OfPair, PairCases, first_pair_alone, neighbours
+from railgauge.checks.jobs.client_server import (
+    ClientServerMixin,
+    PairCases,
+    first_pair_alone,
+    neighbours,
+)
 from railgauge.model.call import Call
 from railgauge.model.failure import HOST_STATE, Failure
 from railgauge.node.orders.places import ClientServerOrder, CpuLoadOrder, HypervisorOrder
@@ -115,13 +120,13 @@ def contention_of(partition: Partition) -> Contention:
 
 
 if TYPE_CHECKING:
-    _OfPair = OfPair
+    _Mixin = ClientServerMixin
 else:
     # Before the kind of check that it is mixed into, which is one.
-    _OfPair = object
+    _Mixin = object
 
 
-class InState(_OfPair):
+class InState(_Mixin):
     """What a check adds that measures between hosts in the state of the place at hand."""
 
     here: StateCase | RailStateCase

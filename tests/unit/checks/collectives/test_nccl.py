@@ -32,7 +32,7 @@ def check(tmp_path: Path) -> Iterator[Any]:
     with ended_jobs.session("gb200-nvl72", tmp_path, **wanted) as known:
         made = ended_jobs.ended(known["NcclPair"].kind(variant_num=0), tmp_path / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         yield made
 
 
@@ -297,7 +297,7 @@ def test_within_a_node_links_are_watched_and_no_counter_is_missed(tmp_path: Path
     with ended_jobs.session("gb200-nvl72", tmp_path, **wanted) as known:
         made = ended_jobs.ended(known["NcclNode"].kind(variant_num=0), tmp_path / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         watched = made.orders().orders[0].ranks.watched
     assert watched.devices and watched.budgets == ()
 
@@ -312,7 +312,7 @@ def without_p2p(tmp_path: Path) -> Iterator[Any]:
     with ended_jobs.session("dgx-h100", tmp_path, RAILGAUGE_SERIES="1", **wanted) as known:
         made = ended_jobs.ended(known["NcclNode"].kind(variant_num=0), tmp_path / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         yield made
 
 

@@ -37,7 +37,7 @@ def on_nodes(
     with ended_jobs.session("dgx-h100", folder, RAILGAUGE_PLACES=places) as known:
         made = ended_jobs.ended(known["NcclAll"].kind(variant_num=0), folder / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         yield made
 
 

@@ -39,7 +39,7 @@ def check(tmp_path: Path) -> Iterator[Any]:
     with ended_jobs.session("lab", tmp_path, RAILGAUGE_SERIES="1") as known:
         check = ended_jobs.ended(known["RdmaRailsTogether"].kind(variant_num=0), tmp_path / "stage")
         check._rfm_dry_run = True  # it asks neither Slurm nor its preconditions
-        check.choose_places()
+        check.select_places()
         yield check
 
 

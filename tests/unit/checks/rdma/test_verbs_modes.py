@@ -159,7 +159,7 @@ def durations(tmp_path: Path) -> Iterator[Callable[[], Any]]:
             check = known["RdmaUsage"].kind(variant_num=0)
             check = ended_jobs.ended(check, tmp_path / str(next(numbers)))
             check._rfm_dry_run = True
-            check.choose_places()
+            check.select_places()
             return check
 
         yield durations

@@ -242,7 +242,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def without_state(check: Any, **facts: Any) -> None:
     """The places of a job on whose nodes no state could be had."""
-    check.choose_places()
+    check.select_places()
     sides: dict[str, dict[str, Any]] = {}
     for place in check.places:
         sides[place.place] = {}
@@ -283,7 +283,7 @@ def test_stressors_may_run_as_long_as_both_sides_and_not_much_longer(
 ) -> None:
     monkeypatch.setattr(slurm_queue.session, "takes_no_job", lambda asked: {})
     check = ended_jobs.ended(known(variant_num=0), tmp_path)
-    check.choose_places()
+    check.select_places()
     with check.at(check.places[0]):
         order = check.order()
     limits_s = order.start_limit_s + order.run_limit_s

@@ -161,7 +161,7 @@ def check(balance: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(fabric_balance.iperf2, "read", lambda *_, **__: reading)
     one = ended_jobs.ended(balance(variant_num=0), tmp_path / "stage")
     one._counting = counts(NOTHING, counted(1, 1, 1, 1))
-    one.choose_places()
+    one.select_places()
     return one
 
 
