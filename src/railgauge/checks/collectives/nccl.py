@@ -37,7 +37,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
 from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersUnread
-from railgauge.node.orders.ranks import RanksOrder, WatchOrder
+from railgauge.node.orders.ranks import RanksOrder, TableOrder, WatchOrder
 from railgauge.stack import installed
 from railgauge.systems import Budget, Partition, rehearsal
 from railgauge.systems.nccl import Nccl, Scale, Transport
@@ -67,6 +67,12 @@ class NcclCheck(LaunchCheck):
 
     scale: Scale
     tool = nccl_tests
+    table = TableOrder(
+        column="busbw",
+        metrics=("busbw", "busbw_in_place"),
+        wrong="#wrong",
+        end="Out of bounds values : 0 OK",
+    )
     #: the sizes of a complete result of the place at hand
     _sizes: Sequence[int] = ()
 

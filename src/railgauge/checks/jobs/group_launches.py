@@ -17,7 +17,7 @@ from reframe.core.builtins import run_after
 
 from railgauge import paths
 from railgauge.checks.framework.cases import Case, GroupCase
-from railgauge.checks.framework.observation import ExitLine
+from railgauge.checks.framework.observation import ExitLine, Observation
 from railgauge.checks.jobs.sweep import SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, NOT_TOLD_APART, Failure
@@ -30,6 +30,7 @@ from railgauge.node.orders.ranks import (
     LaunchOrder,
     LaunchRound,
     RanksOrder,
+    TableOrder,
 )
 from railgauge.node.runners.mpi_ranks import HANG_S
 from railgauge.node.transport import results_file
@@ -44,12 +45,14 @@ _NOT_ISOLATED = "could not isolate the bad group"
 class LaunchCheck(SweepCheck):
     """One job over all nodes of its groups.
 
-    A concrete check gives its own `cases`, and `sweep = parameter(cases.sweeps, loggable=True)`. A
-    kind of check says what a launch runs, and what it must show.
+    A check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)`, `tool`,
+    `table`, `command()` and times; its `options` go to the tool's `read()`.
     """
 
     here: GroupCase
     driver = "orchestration.group_launches"
+    #: how the driver reads the number of a launch
+    table: TableOrder
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -61,7 +64,7 @@ class LaunchCheck(SweepCheck):
         """The variables by which one launch runs several groups, {ranks} of each; None where the
         tool cannot: each is then a launch of its own, and all of a round run at once.
         """
-        raise NotImplementedError
+        return None
 
     def alike(self) -> Hashable:
         """A further key that groups of one launch must share, beside size and condition."""
@@ -69,15 +72,25 @@ class LaunchCheck(SweepCheck):
 
     def bounds(self) -> Mapping[str, float]:
         """The least good values of the metrics that a launch is judged by, where they are known."""
-        raise NotImplementedError
+        return {}
 
     def least(self) -> Mapping[str, float]:
         """The floors of these metrics where that is not known, as far as there are any."""
         return {}
 
+    def command(self) -> Sequence[str]:
+        """The argv of every rank; nodes fill in {rank} and {scratch}, a folder of their own."""
+        raise NotImplementedError
+
     def ranks_order(self, places: Sequence[GroupCase]) -> RanksOrder:
         """The order for the ranks of these groups."""
-        raise NotImplementedError
+        return RanksOrder(
+            rank_variable=self.rank_variable,
+            tool=self.tool_name,
+            argv=tuple(self.command()),
+            version=tuple(self.tool.version_argv()),
+            run_limit_s=self.run_limit_s(),
+        )
 
     def files(self) -> Mapping[str, Any]:
         """The documents to write into the folder of a launch, by name."""
@@ -184,6 +197,7 @@ class LaunchCheck(SweepCheck):
         groups = [place for place in members if isinstance(place, GroupCase)]
         return LaunchOrder(
             ranks=self.ranks_order(groups),
+            table=self.table,
             files=dict(self.files()),
             together=self.together(),
             bounds=dict(self.bounds()),
@@ -211,6 +225,14 @@ class LaunchCheck(SweepCheck):
     def launch(self) -> results_file.Event:
         """The last launch that the group at hand was in."""
         return self._raw.launches[self._numbers[self.here.place]]
+
+    def read(self) -> Observation:
+        lines = self.exit_lines()
+        calls = [line.call for line in lines]
+        outputs = {call.rank: self.output(call.role) for call in calls}
+        reading = self.tool.read(outputs, calls=calls, options=self.options)
+        facts = {line.call.host: line.facts for line in lines}
+        return Observation(reading, calls, facts, self.not_launched())
 
     def exit_lines(self) -> list[ExitLine]:
         """The exit lines in the order of the group's ranks, which count from 0."""

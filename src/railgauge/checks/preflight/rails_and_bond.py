@@ -13,7 +13,6 @@ from railgauge.checks.preflight import link_state
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
-from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Partition
 from railgauge.tools import ParseError, Reading
 
@@ -57,9 +56,8 @@ class PathCheck(NodeCheck):
         absent = extras.absent_devices(self.here.node)
         return link_state.Options(rdma=extras.rdma, bond=extras.bond, absent=absent)
 
-    def order(self) -> SingleNodeOrder:
-        argv = link_state.argv(json.dumps(self.options.orders()))
-        return SingleNodeOrder(self.run_limit_s, tuple(argv), tuple(link_state.version_argv()))
+    def command(self) -> list[str]:
+        return link_state.argv(json.dumps(self.options.orders()))
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")

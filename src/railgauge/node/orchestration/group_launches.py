@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
-from railgauge.node.orders.ranks import LaunchList
+from railgauge.node.orders.ranks import LaunchList, TableOrder
 from railgauge.node.runners.mpi_ranks import HANG_S
 from railgauge.node.system import slurm_job
 from railgauge.node.system.processes import end_group
@@ -63,15 +63,15 @@ Numbers = Mapping[str, float]
 # --- whether a launch clears its groups -----------------------------------------------------------
 
 
-def largest(text: str) -> dict[str, float]:
-    """busbw of the largest size, out of place and in place. ValueError where there is none, or any
-    value is wrong. No more is read here: the check reads all of it, strictly.
+def largest(text: str, table: TableOrder) -> dict[str, float]:
+    """The numbers of the largest size, by metric. ValueError where there is none, or any value is
+    wrong. No more is read here: the check reads all of it, strictly.
     """
     names: list[str] = []
     rows: list[list[str]] = []
     for line in text.splitlines():
         words = line.split()
-        if words[:1] == ["#"] and "busbw" in words:
+        if words[:1] == ["#"] and table.column in words:
             names = words[1:]
         elif names and words and words[0].isdigit():
             rows.append(words)
@@ -84,13 +84,13 @@ def largest(text: str) -> dict[str, float]:
         raise ValueError("it printed no table")
     try:
         for row in rows:
-            bad = [row[place] for place in columns("#wrong") if row[place] not in ("0", "N/A")]
+            bad = [row[place] for place in columns(table.wrong) if row[place] not in ("0", "N/A")]
             if bad:
                 raise ValueError(f"{bad[0]} wrong values at {row[0]} bytes")
-        values = [float(rows[-1][place]) for place in columns("busbw")]
+        values = [float(rows[-1][place]) for place in columns(table.column)]
     except IndexError:
         raise ValueError("its table breaks off") from None
-    return dict(zip(("busbw", "busbw_in_place"), values))
+    return dict(zip(table.metrics, values))
 
 
 def below_bound(numbers: Numbers, bounds: Numbers) -> str:
@@ -102,8 +102,10 @@ def below_bound(numbers: Numbers, bounds: Numbers) -> str:
     return ""
 
 
-def rank_failure(lines: Sequence[Document | None], text: str) -> str:
-    """Why ranks with these exit lines (None where missing) did not run well; "" where they did."""
+def rank_failure(lines: Sequence[Document | None], text: str, end: str) -> str:
+    """Why ranks with these exit lines (None where missing) did not run well; "" where they did.
+    `end` stands behind a good table, the `text` of rank 0.
+    """
     ranks = len(lines)
     silent = [rank for rank, line in enumerate(lines) if line is None]
     if silent:
@@ -113,7 +115,7 @@ def rank_failure(lines: Sequence[Document | None], text: str) -> str:
         if call.get("note") or call.get("exit_code") != 0:
             why = call.get("note") or f"exit code {call.get('exit_code')}"
             return f"rank {rank} on {call.get('host')}: {why}"
-    if "Out of bounds values : 0 OK" not in text:
+    if end not in text:
         return "its table has no end, or says of wrong values"
     return ""
 
@@ -382,9 +384,10 @@ class Driver:
         files = [folder / f"rank{rank}.json" for rank in range(len(hosts))]
         lines = list(self._readers.map(_document, files))
         table = _text(folder / "rank0.out")
-        launch.why = rank_failure(lines, table) or call.note
+        order = self._orders.orders[launch.order]
+        launch.why = rank_failure(lines, table, order.table.end) or call.note
         try:
-            launch.numbers = largest(table)
+            launch.numbers = largest(table, order.table)
         except ValueError as error:
             launch.why = launch.why or str(error)
         self._bound(launch, bounds)

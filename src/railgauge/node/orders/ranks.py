@@ -107,10 +107,27 @@ class LaunchRound(Order):
 
 
 @dataclasses.dataclass(frozen=True)
+class TableOrder(Order):
+    """How to read the table that rank 0 of a launch prints: a line `# NAMES OF COLUMNS`, and rows
+    that begin with a number, the largest size last.
+    """
+
+    #: the name of the column with the number that a launch is judged by
+    column: str
+    #: the metric of each column of that name, from the left
+    metrics: tuple[str, ...]
+    #: the name of the columns that count wrong values
+    wrong: str
+    #: a text that follows a complete table without wrong values
+    end: str
+
+
+@dataclasses.dataclass(frozen=True)
 class LaunchOrder(Order):
     """How the groups of a round are launched, and which numbers are good."""
 
     ranks: RanksOrder
+    table: TableOrder
     #: name -> JSON document that is written into the folder of a launch
     files: Mapping[str, Any]
     #: variables by which one launch has several groups, {ranks} of each; None where it cannot

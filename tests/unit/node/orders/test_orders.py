@@ -24,6 +24,7 @@ from railgauge.node.orders.ranks import (
     MpiUnderLoadOrder,
     ProgramOrder,
     RanksOrder,
+    TableOrder,
 )
 
 KINDS = (ClientServerOrder, SingleNodeOrder, RanksOrder, MpiUnderLoadOrder, LaunchList)
@@ -35,10 +36,11 @@ MPI = MpiUnderLoadOrder(
     *("SLURM_PROCID", "tool", {}, {"server": "n1", "client": "n2"}, ORDER),
     ProgramOrder("mpi", ("true",), (), 60),
 )
+TABLE = TableOrder("busbw", ("busbw",), "#wrong", "0 OK")
 LAUNCHES = LaunchList(
     *("tool", ("n1",), 1, 1000, Launcher("srun", ("srun",)), ("true",)),
     *((LaunchRound((0,), 0),), (Group("n1", ("n1",)),)),
-    orders=(LaunchOrder(RANKS, {}, None, {}, {}, 0.2, 10, 60),),
+    orders=(LaunchOrder(RANKS, TABLE, {}, None, {}, {}, 0.2, 10, 60),),
 )
 
 #: What a field of type Any may have: JSON documents for programs that are not ours.
