@@ -31,7 +31,7 @@ class Iperf2Pair(PairCheck):
     descr = "TCP between two nodes, by iperf2"
     tags = {"tcp", "acceptance"}
     tool = iperf2
-    both_where_slow = True
+    measure_reverse_if_slow = True
     metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
 
     cases = RingPairs("tcp")

@@ -186,7 +186,7 @@ def simulated(count: int, folder: Path) -> None:
     sizes = [len(range(number % 2, count - 1, 2)) for number in range(ROUNDS)]
     begins = [sum(sizes[:number]) for number in range(ROUNDS)]
     limits_s = {"start_limit_s": 30, "run_limit_s": 30}
-    order = {**limits_s, "version": [], "server": ["s"], "client": ["c"]}
+    order = {**limits_s, "budgets": [], "version": [], "server": ["s"], "client": ["c"]}
     document = {
         "tool": "tool",
         "nodes": nodes,
@@ -235,9 +235,9 @@ def added(folder: Path) -> None:
     """The same pair of tools as places of a sweep, and by a loop in a shell."""
     python = [sys.executable, "-S", "-E", "-c"]
     order = {
-        "tool": "tool",
         "start_limit_s": 30,
         "run_limit_s": 30,
+        "budgets": [],
         "server": [*python, _SERVER, "{port}"],
         "client": [*python, _CLIENT, "{port}"],
         "version": [],

@@ -944,8 +944,8 @@ MUTANTS = [
     Mutant(
         "two bad groups clear each other where no number is stored",
         "src/railgauge/node/orchestration/group_launches.py",
-        '        count = len(places) if not order["together"] else 1 if is_known else _PARTS\n',
-        '        count = len(places) if not order["together"] else 1 if is_known else 2\n',
+        "        count = len(places) if not order.together else 1 if is_known else _PARTS\n",
+        "        count = len(places) if not order.together else 1 if is_known else 2\n",
         "tests/unit/node/orchestration/test_group_launches.py -k equally_bad",
     ),
     Mutant(
@@ -1196,23 +1196,23 @@ MUTANTS = [
     Mutant(
         "where a device has gone the next one is measured in its place",
         "src/railgauge/node/system/rdma_devices.py",
-        '    names = wanted.get("names", ())\n    left',
-        "    names = ()\n    left",
+        "    left = list(there)\n    ports = {}\n",
+        "    names, left = (), list(there)\n    ports = {}\n",
         "tests/unit/node/system/test_network_path.py::"
         "test_no_other_device_is_measured_in_the_place_of_one_that_vanished",
     ),
     Mutant(
         "the rails of a node that lacks a device are counted from its first",
         "src/railgauge/node/system/network_path.py",
-        'elif not names and len(there) != wanted.get("count", len(there)):',
+        "elif not names and len(there) != wanted.count:",
         "elif False:",
         "tests/unit/node/system/test_network_path.py -k without_names",
     ),
     Mutant(
         "a program that makes a way long is interrupted, and goes on behind the one that clears it",
         "src/railgauge/node/system/network_path.py",
-        '    with processes.undisturbed():\n        try:\n            _run_lines(wan["set"]',
-        '    with contextlib.nullcontext():\n        try:\n            _run_lines(wan["set"]',
+        "    with processes.undisturbed():\n        try:\n            _run_lines(wan.set",
+        "    with contextlib.nullcontext():\n        try:\n            _run_lines(wan.set",
         "tests/unit/node/system/test_network_path.py -k a_signal_waits",
     ),
     Mutant(
@@ -2894,8 +2894,8 @@ MUTANTS = [
     ),
     _sweep(
         "a place is measured though what it needs has failed",
-        "self.not_run.update(self.unmet(p for p in wanted if not taken.keys() & set(p.nodes)))",
-        "self.unmet(wanted)",
+        "self.failed_preconditions(p for p in wanted if not taken.keys() & set(p.nodes))",
+        "self.failed_preconditions(wanted)",
         "unmet_precondition",
     ),
     _sweep(
@@ -3726,7 +3726,7 @@ MUTANTS = [
     Mutant(
         "a pair below what is asked is a good one",
         "src/railgauge/node/orchestration/rounds.py",
-        'least = max(bound, order.get("least_gbits", 0.0))',
+        "least = max(bound, order.least_gbits or 0.0)",
         "least = bound",
         "tests/unit/node/orchestration/test_rounds.py -k below_what_is_asked",
     ),

@@ -341,10 +341,11 @@ class StressorsEndEarly(InState, PairCheck):
     def commands(self):
         return iperf2.commands(self.options)
 
-    def order_of_tool(self):
-        told = super().order_of_tool()
-        early = ["sh", "-c", 'exec stress-ng "$@" --timeout 8', "sh"]
-        return {**told, "contention": {**told["contention"], "program": early}}
+    def order(self):
+        order = super().order()
+        early = ("sh", "-c", 'exec stress-ng "$@" --timeout 8', "sh")
+        load = dataclasses.replace(order.contention, program=early)
+        return dataclasses.replace(order, contention=load)
 
     def expected_run_s(self):
         return 9

@@ -2,7 +2,7 @@
 
 with session("lab") as known:
     check = ended(known["Iperf2Pair"].kind(variant_num=0), tmp_path / "stage")
-    check.choose_places()
+    check.select_places()
     leave(check, {place.place: sides(place) for place in check.places})
     results = judged(check)
 """
@@ -112,7 +112,7 @@ class Left:
 
     def write(self, check: Any) -> None:
         """As the conductor of this check's job, by the numbers of its orders."""
-        numbers = {place["name"]: n for n, place in enumerate(check.orders()["places"])}
+        numbers = {place["name"]: n for n, place in enumerate(check.orders().document()["places"])}
         writer = results_file.Writer(Path(check.stagedir, results_file.FILE))
         for node in self.joined:
             writer.write({"event": "joined", "node": node, "seconds": 0.5})

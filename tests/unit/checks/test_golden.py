@@ -229,6 +229,8 @@ def stored(system: str, check: str) -> list[Job]:
             sweep = Sweep(**json.loads(orders[_SWEEP]), rounds=(), places=(), orders=())
             told = {"tool": sweep.tool, "names": sweep.names, **told}
             launched = shlex.join(launch_argv(sweep, _SWEEP, sweep.nodes))
+        # Of an MPI program beside a transfer, with the order of the transfer.
+        told = {**told, **told.get("order", {})}
         jobs.append(Job(case, script, told, launched))
     return jobs
 

@@ -31,10 +31,11 @@ def judged(name: str, results: Path) -> Iterator[Any]:
         kind = known[name.partition("-")[0]].kind
         made = ended_jobs.ended(kind(variant_num=0), results / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         shutil.copy(JOBS / name / results_file.FILE, made.stagedir)
         ended_jobs.judge(made)
-        yield made
+        with made.at(made.results[-1].place):
+            yield made
 
 
 def failed(check: Any) -> dict[str, set[str]]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from railgauge import paths
 from railgauge.node.orchestration import worker
+from railgauge.node.orders.places import ClientServerOrder, PlaceOrder
 from railgauge.node.transport import results_file
 
 #: Limit of a wait for what comes within seconds: beside labs, on a host that stands still now and
@@ -101,11 +102,11 @@ VERSION = "print('tool 1.0'); print('more')"
 
 
 def pair_order(server: str = ANSWER, client: str = ASK, **more: Any) -> dict[str, Any]:
-    """An order of the program `pair`, with small programs for the tools."""
+    """An order of the program `client_server`, with small programs for the tools."""
     return {
-        "tool": "tool",
         "start_limit_s": PATIENCE_S,
         "run_limit_s": PATIENCE_S,
+        "budgets": [],
         "server": [*PYTHON, server, "{port}"],
         "client": [*PYTHON, client, "{server}", "{port}"],
         "version": [*PYTHON, VERSION],
@@ -115,7 +116,6 @@ def pair_order(server: str = ANSWER, client: str = ASK, **more: Any) -> dict[str
 
 def solo_order(text: str, **more: Any) -> dict[str, Any]:
     return {
-        "tool": "tool",
         "argv": [*PYTHON, text, "{scratch}"],
         "version": [*PYTHON, VERSION],
         "run_limit_s": PATIENCE_S,
@@ -139,6 +139,7 @@ class Sweep:
     #: those whose agents are started; all if none
     present: list[str] = dataclasses.field(default_factory=list)
     connect_limit_s: float = PATIENCE_S
+    tool: str = "tool"
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     #: those that the launcher does not reach
     unreached: list[str] = dataclasses.field(default_factory=list)
@@ -161,7 +162,7 @@ class Sweep:
 
     def document(self) -> dict[str, Any]:
         return {
-            "tool": "tool",
+            "tool": self.tool,
             "nodes": self.nodes,
             "names": {},
             "launch": [],
@@ -257,12 +258,20 @@ class Sweep:
             self.process.communicate()
 
 
-def both_sides(spec: dict[str, Any], limit_s: float = PATIENCE_S) -> list[dict[str, Any]]:
+def pair_of(order: dict[str, Any], server: str, client: str) -> PlaceOrder[ClientServerOrder]:
+    """What both sides of a place have of such an order."""
+    hosts = {"server": server, "client": client}
+    return PlaceOrder("tool", {}, hosts, ClientServerOrder.read(order))
+
+
+def both_sides(
+    pair: PlaceOrder[ClientServerOrder], limit_s: float = PATIENCE_S
+) -> list[dict[str, Any]]:
     """The exit lines of both sides of a pair, forked from here, with mail brought to and fro."""
     ends: dict[str, socket.socket] = {}
     processes = []
     for role in ("server", "client"):
-        process, ends[role] = worker.start("client_server", spec, role)
+        process, ends[role] = worker.start("client_server", pair, role)
         processes.append(process)
     left: list[dict[str, Any]] = []
     rest = dict.fromkeys(ends, b"")

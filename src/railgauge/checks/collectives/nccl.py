@@ -37,6 +37,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
 from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersError
+from railgauge.node.orders.ranks import RanksOrder, TableOrder, WatchOrder
 from railgauge.stack import installed
 from railgauge.systems import Budget, Partition, rehearsal
 from railgauge.systems.nccl import Nccl, Scale, Transport
@@ -66,6 +67,12 @@ class NcclCheck(LaunchCheck):
 
     scale: Scale
     tool = nccl_tests
+    table = TableOrder(
+        column="busbw",
+        metrics=("busbw", "busbw_in_place"),
+        wrong="#wrong",
+        end="Out of bounds values : 0 OK",
+    )
     #: the sizes of a complete result of the place at hand
     _sizes: Sequence[int] = ()
 
@@ -159,8 +166,8 @@ class NcclCheck(LaunchCheck):
     def ask_for_gpus(self) -> None:
         self.job.options += [f"--gpus-per-node={self.fabric.gpus_per_node}"]
 
-    def choose_places(self) -> None:
-        super().choose_places()
+    def select_places(self) -> None:
+        super().select_places()
         fabric = self.fabric
         size = fabric.segment_nodes or 1
         within = {place // size for place in places_of(self.partition_data, self.pinned_nodes)}
@@ -222,22 +229,24 @@ class NcclCheck(LaunchCheck):
                     by_metric.setdefault(metric, bound.lowest)
         return by_metric
 
-    def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
+    def ranks_order(self, places: Sequence[GroupCase]) -> RanksOrder:
         fabric, options, transport = self.fabric, self.options, self.transport
         result = f"{{scratch}}/{_RESULT}" if options.has_json else None
         on_nodes = {}
         for place in places:
-            self.here = place
-            for node in place.nodes:
-                if absent := self.absent(node):
-                    on_nodes[node] = fabric.environment(transport, absent)
-        self.here = places[0]
-        return {
-            "tool": self.tool_name,
-            "argv": nccl_tests.argv(options, fabric.binaries.perf(self.operation), result),
-            "version": nccl_tests.version_argv(),
-            "foreign": ["NCCL_"],
-            "environment": {
+            with self.at(place):
+                for node in place.nodes:
+                    if absent := self.absent(node):
+                        on_nodes[node] = fabric.environment(transport, absent)
+        argv = nccl_tests.argv(options, fabric.binaries.perf(self.operation), result)
+        return RanksOrder(
+            rank_variable=self.rank_variable,
+            tool=self.tool_name,
+            argv=tuple(argv),
+            version=tuple(nccl_tests.version_argv()),
+            run_limit_s=self.run_limit_s(),
+            foreign=("NCCL_",),
+            environment={
                 "NCCL_DEBUG": "INFO",
                 # Since 2.23 NET names the ports of a merged device; DESTROY, since 2.30, says that
                 # a log is whole.
@@ -245,26 +254,26 @@ class NcclCheck(LaunchCheck):
                 "NCCL_DEBUG_FILE": f"rank{{rank}}{_LOG}",
                 **fabric.environment(transport),
             },
-            "environment_on": on_nodes,
-            "on_hang": [fabric.ras, "-v"],
-            "logs": [_LOG],
-            "watched": self._watched(),
-            **({"result": _RESULT} if options.has_json else {}),
-        }
+            environment_on=on_nodes,
+            on_hang=(fabric.ras, "-v"),
+            logs=(_LOG,),
+            watched=self._watched(),
+            result=_RESULT if options.has_json else None,
+        )
 
-    def _watched(self) -> Mapping[str, Any]:
+    def _watched(self) -> WatchOrder:
         """Whose counters the first rank of every node reads. Within a node nothing goes over NICs,
         but their links may go down there too: nothing is missed that a budget names.
         """
         if self.rehearsal:
-            return {"simulated": True}
+            return WatchOrder(simulated=True)
         environment = self.fabric.environment(self.transport)
         leaves = len(self.here.nodes) > 1
-        return {
-            "devices": list(self.fabric.devices(self.transport)),
-            "interfaces": environment.get("NCCL_SOCKET_IFNAME", ""),
-            "budgets": [budget.counters for budget in self.budgets] if leaves else [],
-        }
+        return WatchOrder(
+            devices=tuple(self.fabric.devices(self.transport)),
+            interfaces=environment.get("NCCL_SOCKET_IFNAME", ""),
+            budgets=tuple(budget.counters for budget in self.budgets) if leaves else (),
+        )
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
@@ -278,10 +287,9 @@ class NcclCheck(LaunchCheck):
         if fabric is None or leaves is None or len(self._chosen) != 1:
             return None
         (place,) = self._chosen
-        assert isinstance(place, GroupCase)
-        self.here = place
-        apart = self.counted and leaves.within(self.here.nodes) == "fabric"
-        return Counting(fabric.counters) if apart and self.operation == "alltoall" else None
+        with self.at(place):
+            apart = self.counted and leaves.within(place.nodes) == "fabric"
+            return Counting(fabric.counters) if apart and self.operation == "alltoall" else None
 
     def files(self) -> Mapping[str, Any]:
         return {"replay.json": self._replay()} if self.rehearsal else {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from railgauge.model.failure import OVERRIDING_KINDS, PRECONDITION_FAILED, Failu
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import BY_CHANCE, Measurement
 from railgauge.model.uplinks import Uplink
+from railgauge.node.orders.codec import Order
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import reservations
 from railgauge.systems import rehearsal
@@ -55,7 +57,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     A subclass says what runs (`executable`, `executable_opts`), names its metrics, and implements
     `read()`. `protections` closes every way in which a bad run could pass, for each place by
-    itself: `here` is the place at hand.
+    itself: `here` is the place at hand, inside `at(place)`.
     """
 
     valid_prog_environs = ["*"]
@@ -82,8 +84,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: the metrics that must have a reference; none: as `gates` says, as a rule all
     gating: tuple[str, ...] = ()
 
-    #: the place at hand
-    here: Case
+    #: the place at hand; None outside of `at`
+    _here: Case | None = None
     #: what `read` has returned for it
     observed: Observation | None = None
     #: the result of each place, once the job has ended
@@ -132,6 +134,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def is_optional(cls, partition: systems.Partition) -> bool:
         """Whether a case is left out, and fails nothing, where a node lacks its programs."""
         return False
+
+    # --- the place at hand -------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def at(self, place: Case) -> Iterator[None]:
+        """Make `place` the one at hand for what is asked of the check inside, and nowhere else."""
+        before = self._here
+        self._here = place
+        try:
+            yield
+        finally:
+            self._here = before
+
+    @property
+    def here(self) -> Case:
+        """The place at hand. A kind of check declares its kind of case: `here: PairCase`."""
+        if self._here is None:
+            raise RuntimeError(f"{type(self).__name__} has no place at hand: use `with at(place)`")
+        return self._here
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -244,7 +265,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.not_run = {}
 
     @run_after("init")
-    def need_others(self) -> None:
+    def add_dependencies(self) -> None:
         for case in self.cases_needed():
             self.depends_on(case)
 
@@ -254,7 +275,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         needs = self.needs
         return dict.fromkeys(case for place in self.places for case, _ in needs(place))
 
-    def unmet(self, places: Iterable[Case]) -> dict[str, str]:
+    def failed_preconditions(self, places: Iterable[Case]) -> dict[str, str]:
         """Place -> why it must not be measured, where its preconditions have not all passed."""
         checks: dict[str, str] = {}
         passed: dict[str, set[str]] = {}
@@ -265,21 +286,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 if case not in passed:
                     check = self.getdep(case)
                     checks[case] = type(check).__name__
-                    passed[case] = {judged.place.place for judged in check.results if judged.serves}
+                    passed[case] = {
+                        judged.place.place
+                        for judged in check.results
+                        if judged.satisfies_dependents
+                    }
                 if name not in passed[case]:
                     unmet_places.append(f"{checks[case]} {name}")
             if unmet_places:
                 reasons[place.place] = f"{PRECONDITION_FAILED}{'; '.join(unmet_places)}"
         return reasons
 
-    def choose_places(self) -> None:
+    def select_places(self) -> None:
         """Leave out places that must not be measured, before the job is submitted."""
-        if not self.is_dry_run() and (wanting := self.unmet([self.target])):
+        if not self.is_dry_run() and (wanting := self.failed_preconditions([self.target])):
             self.skip(wanting[self.target.place])
 
     @run_before("run")
     def pin_job(self) -> None:
-        self.choose_places()
+        self.select_places()
         self.job.options += ["--no-requeue"]
         if paths.campaign_folder():
             # By it `railgauge accept` finds what an interrupted session left in the queue.
@@ -314,8 +339,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return self.places
 
     def judge_place(self, place: Case) -> Judged:
-        self.here = place
-        evidence, place_failures = self._evidence()
+        with self.at(place):
+            evidence, place_failures = self._evidence()
         place_failures = failures(evidence, place_failures)
         if any(failure.kind in OVERRIDING_KINDS for failure in place_failures):
             # Its output belongs to a job that did not come to its own end.
@@ -484,21 +509,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _result(self, judged: Judged) -> record.Result:
         stored = self.stored
         check, partition = type(self).__name__, self.current_partition.name
-        evidence, of = judged.evidence, self.bound_inputs
-        rows = tuple(
-            record.Row(
-                m,
-                evidence.references.get(m.variable),
-                evidence.limits.get(m.variable),
-                tuple(stored.context(check, partition, m)),
-                m.variable not in evidence.recorded,
-                own=self.own_reference(m) is not None,
-                elsewhere=""
-                if m.variable in evidence.references
-                else bounds.baseline_elsewhere(of, m),
+        evidence = judged.evidence
+        with self.at(judged.place):
+            of = self.bound_inputs
+            rows = tuple(
+                record.Row(
+                    m,
+                    evidence.references.get(m.variable),
+                    evidence.limits.get(m.variable),
+                    tuple(stored.context(check, partition, m)),
+                    m.variable not in evidence.recorded,
+                    own=self.own_reference(m) is not None,
+                    elsewhere=""
+                    if m.variable in evidence.references
+                    else bounds.baseline_elsewhere(of, m),
+                )
+                for m in evidence.measurements
             )
-            for m in evidence.measurements
-        )
         return record.Result(
             place=judged.place.place,
             nodes=evidence.nodes,
@@ -571,16 +598,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     # --- for the kinds of job in this package ------------------------------------------------
 
-    def run_on_nodes(self, program: str, orders_file: str, spec: Mapping[str, Any]) -> None:
-        """Make the job start `railgauge.node.<program>` on every task, and write its orders."""
+    @property
+    def rank_variable(self) -> str:
+        """The launcher's own variable, not MPI's, by which a rank knows its number."""
         by_mpirun = self.job.launcher.registered_name == "mpirun"
-        job_orders = {
-            # A rank knows its number by the launcher's own variable, not by MPI's.
-            "rank_variable": "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID",
-            **spec,
-        }
+        return "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID"
+
+    def run_on_nodes(self, program: str, orders_file: str, order: Order) -> None:
+        """Make the job start `railgauge.node.<program>` on every task, and write its order."""
         orders = Path(self.stagedir, orders_file)
-        orders.write_text(json.dumps(job_orders, indent=2), encoding="utf-8")
+        orders.write_text(json.dumps(order.document(), indent=2), encoding="utf-8")
         words = paths.on_node(program)
         self.executable, *self.executable_opts = [*map(shlex.quote, words), orders.name]
 

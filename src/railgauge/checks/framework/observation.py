@@ -98,7 +98,7 @@ class Judged:
         return not self.failures and self.within
 
     @property
-    def serves(self) -> bool:
+    def satisfies_dependents(self) -> bool:
         """Whether what needs it may be measured: nothing speaks against it, though nothing stored
         may say what its numbers should be.
         """

@@ -22,6 +22,7 @@ from railgauge.model.leaves import Leaves, Within
 from railgauge.model.measurement import Load, Measurement
 from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersError, Uplink
+from railgauge.node.orders.places import ClientServerOrder, LinkOrder
 from railgauge.node.runners import repeat, reverse
 from railgauge.systems import Partition
 from railgauge.tools import Moved, Reading
@@ -157,7 +158,7 @@ def directions(
     ]
 
 
-class OfPair(_Check):
+class ClientServerMixin(_Check):
     """A client/server tool between two nodes: its orders, and how it is judged."""
 
     here: PairCase
@@ -169,7 +170,9 @@ class OfPair(_Check):
     #: the programs that nodes call beside the tool, as the argv that prints the version
     helpers: tuple[tuple[str, ...], ...] = ()
     #: whether a low bandwidth of the client is measured the other way, too
-    both_where_slow = False
+    measure_reverse_if_slow = False
+    #: a regular expression: a run that printed it could not measure, and is repeated once
+    unmeasured: str | None = None
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
@@ -185,13 +188,13 @@ class OfPair(_Check):
         """The longest time that the client may take."""
         raise NotImplementedError
 
-    def way(self) -> Mapping[str, Any]:
-        """The orders for the way between the nodes: rdma, interface, wan, ping."""
-        return {}
+    def link(self) -> LinkOrder:
+        """The rail or interface that the tool uses; neither for the route to the other node."""
+        return LinkOrder()
 
-    def order_of_tool(self) -> Mapping[str, Any]:
-        """The nodes' further orders, beside the commands and the way between them."""
-        return {}
+    def links(self) -> Sequence[LinkOrder]:
+        """Several links that it uses at the same time, in the place of `link`."""
+        return ()
 
     def payload_share(self, moved: Moved, node_facts: Mapping[str, Any]) -> float | None:
         """The payload's share of what a link carries at most, by the limit model; None where the
@@ -263,20 +266,23 @@ class OfPair(_Check):
         # An interface may still have a queueing discipline that somebody set with tc.
         return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
 
-    def order(self) -> Mapping[str, Any]:
-        """The orders for both nodes."""
-        least = self.least_gbits() if self.both_where_slow else None
-        most_resent = self.most_resent()
-        return {
-            "start_limit_s": self.start_limit_s,
-            "run_limit_s": self.run_limit_s(),
-            "budgets": [budget.counters for budget in self.budgets],
-            **self.commands(),
-            **self.way(),
-            **self.order_of_tool(),
-            **({} if least is None else {"least_gbits": least}),
-            **({} if most_resent is None else {"most_resent": most_resent}),
-        }
+    def order(self) -> ClientServerOrder:
+        """The order for both nodes."""
+        commands, link = self.commands(), self.link()
+        return ClientServerOrder(
+            start_limit_s=self.start_limit_s,
+            run_limit_s=self.run_limit_s(),
+            budgets=tuple(budget.counters for budget in self.budgets),
+            server=tuple(commands["server"]),
+            client=tuple(commands["client"]),
+            version=tuple(commands["version"]),
+            rdma=link.rdma,
+            interface=link.interface,
+            links=tuple(self.links()),
+            unmeasured=self.unmeasured,
+            least_gbits=self.least_gbits() if self.measure_reverse_if_slow else None,
+            most_resent=self.most_resent(),
+        )
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -352,7 +358,7 @@ class OfPair(_Check):
 
     def _directions(self, there: Reading) -> list[Failure]:
         """The failures of slow directions, where the first was slow and the other measured, too."""
-        least = self.least_gbits() if self.both_where_slow else None
+        least = self.least_gbits() if self.measure_reverse_if_slow else None
         lines = [self.exit_line(f"{reverse.PREFIX}{role}") for role in ("server", "client")]
         if least is None or not any(lines):
             return []
@@ -393,7 +399,7 @@ class OfPair(_Check):
         return failures
 
 
-class PairCheck(OfPair, SweepCheck):
+class PairCheck(ClientServerMixin, SweepCheck):
     """A client/server tool between the two nodes of each place.
 
     A concrete check gives its own `cases = RingPairs(...)`, `tool`, `options` and `commands()`.
@@ -413,8 +419,9 @@ class PairCheck(OfPair, SweepCheck):
         own = OwnTraffic(leaves.of_node, apart=fabric.hash == "layer3+4")
         for judged in self.results:
             assert isinstance(judged.place, PairCase)
-            self.here = judged.place
-            if len({leaves.of_node.get(node) for node in self.here.nodes} - {None}) == 2:
+            if len({leaves.of_node.get(node) for node in judged.place.nodes} - {None}) != 2:
+                continue
+            with self.at(judged.place):
                 for counted in self._counted_runs():
                     own.add(counted, self._streams)
         try:
@@ -461,5 +468,5 @@ class PairCheck(OfPair, SweepCheck):
         return {"server": self.server_node, "client": self.client_node}
 
     def longest_run_s(self) -> float:
-        runs = 1 + self.both_where_slow + (repeat.FACT in self.order_of_tool())
+        runs = 1 + self.measure_reverse_if_slow + (self.unmeasured is not None)
         return runs * (2 * self.start_limit_s + self.run_limit_s()) + 20

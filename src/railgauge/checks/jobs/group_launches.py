@@ -17,12 +17,21 @@ from reframe.core.builtins import run_after
 
 from railgauge import paths
 from railgauge.checks.framework.cases import Case, GroupCase
-from railgauge.checks.framework.observation import ExitLine
+from railgauge.checks.framework.observation import ExitLine, Observation
 from railgauge.checks.jobs.sweep import SLOW, SLOW_S, SweepCheck
 from railgauge.model.call import Call
 from railgauge.model.failure import DISTURBED, NOT_TOLD_APART, Failure
 from railgauge.model.measurement import STANDS_OUT
 from railgauge.node.orchestration.group_launches import AT_ONCE, START_S
+from railgauge.node.orders.ranks import (
+    Group,
+    Launcher,
+    LaunchList,
+    LaunchOrder,
+    LaunchRound,
+    RanksOrder,
+    TableOrder,
+)
 from railgauge.node.runners.mpi_ranks import HANG_S
 from railgauge.node.transport import results_file
 from railgauge.slurm import ends
@@ -36,12 +45,14 @@ _NOT_ISOLATED = "could not isolate the bad group"
 class LaunchCheck(SweepCheck):
     """One job over all nodes of its groups.
 
-    A concrete check gives its own `cases`, and `sweep = parameter(cases.sweeps, loggable=True)`. A
-    kind of check says what a launch runs, and what it must show.
+    A check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)`, `tool`,
+    `table`, `command()` and times; its `options` go to the tool's `read()`.
     """
 
     here: GroupCase
     driver = "orchestration.group_launches"
+    #: how the driver reads the number of a launch
+    table: TableOrder
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -53,7 +64,7 @@ class LaunchCheck(SweepCheck):
         """The variables by which one launch runs several groups, {ranks} of each; None where the
         tool cannot: each is then a launch of its own, and all of a round run at once.
         """
-        raise NotImplementedError
+        return None
 
     def alike(self) -> Hashable:
         """A further key that groups of one launch must share, beside size and condition."""
@@ -61,17 +72,25 @@ class LaunchCheck(SweepCheck):
 
     def bounds(self) -> Mapping[str, float]:
         """The least good values of the metrics that a launch is judged by, where they are known."""
-        raise NotImplementedError
+        return {}
 
     def least(self) -> Mapping[str, float]:
         """The floors of these metrics where that is not known, as far as there are any."""
         return {}
 
-    def ranks_order(self, places: Sequence[GroupCase]) -> Mapping[str, Any]:
-        """The orders for the ranks of these groups (railgauge.node.runners.mpi_ranks), with `logs`:
-        the endings of the files that ranks leave next to their outputs.
-        """
+    def command(self) -> Sequence[str]:
+        """The argv of every rank; nodes fill in {rank} and {scratch}, a folder of their own."""
         raise NotImplementedError
+
+    def ranks_order(self, places: Sequence[GroupCase]) -> RanksOrder:
+        """The order for the ranks of these groups."""
+        return RanksOrder(
+            rank_variable=self.rank_variable,
+            tool=self.tool_name,
+            argv=tuple(self.command()),
+            version=tuple(self.tool.version_argv()),
+            run_limit_s=self.run_limit_s(),
+        )
 
     def files(self) -> Mapping[str, Any]:
         """The documents to write into the folder of a launch, by name."""
@@ -102,9 +121,8 @@ class LaunchCheck(SweepCheck):
         for members in super().rounds_of(places):
             kinds: dict[Hashable, list[Case]] = {}
             for place in members:
-                assert isinstance(place, GroupCase)
-                self.here = place
-                kinds.setdefault((len(place.nodes), self.alike()), []).append(place)
+                with self.at(place):
+                    kinds.setdefault((len(place.nodes), self.alike()), []).append(place)
             rounds += kinds.values()
         return rounds
 
@@ -114,9 +132,8 @@ class LaunchCheck(SweepCheck):
         """The time of all first launches."""
         total = 0.0
         for places in rounds:
-            assert isinstance(places[0], GroupCase)
-            self.here = places[0]
-            launch_s = float(a_launch_s())
+            with self.at(places[0]):
+                launch_s = float(a_launch_s())
             total += launch_s * (math.ceil(len(places) / AT_ONCE) if self.together() is None else 1)
         return total
 
@@ -135,11 +152,10 @@ class LaunchCheck(SweepCheck):
         """Time for all rounds on a slow day, for one that hangs, and to halve the largest."""
         halving = most = 0.0
         for places in rounds:
-            assert isinstance(places[0], GroupCase)
-            self.here = places[0]
             levels = math.ceil(math.log2(len(places))) if self.together() is not None else 0
-            halving = max(halving, levels * (self.short_limit_s() + HANG_S))
-            most = max(most, self.longest_run_s())
+            with self.at(places[0]):
+                halving = max(halving, levels * (self.short_limit_s() + HANG_S))
+                most = max(most, self.longest_run_s())
         in_rounds = self._rounds_s(rounds, self.short_limit_s)
         return in_rounds + most + halving + HANG_S + START_S
 
@@ -148,53 +164,48 @@ class LaunchCheck(SweepCheck):
 
     # --- the job -------------------------------------------------------------------------------
 
-    def orders(self) -> Mapping[str, Any]:
+    def orders(self) -> LaunchList:
         """The orders for the driver (railgauge.node.orchestration.group_launches)."""
-        places: list[dict[str, Any]] = []
+        places: list[Group] = []
         known: dict[str, int] = {}
-        orders: list[Mapping[str, Any]] = []
+        orders: list[LaunchOrder] = []
         in_rounds = []
         for members in self._rounds:
             first = len(places)
-            order = self._order(members)
-            text = json.dumps(order, sort_keys=True)
+            with self.at(members[0]):
+                order = self._order(members)
+            text = json.dumps(order.document(), sort_keys=True)
             if text not in known:
                 known[text] = len(orders)
                 orders.append(order)
-            places += [{"name": place.place, "nodes": list(place.nodes)} for place in members]
-            numbers = list(range(first, len(places)))
-            in_rounds.append({"places": numbers, "order": known[text]})
-        return {
-            "tool": self.tool_name,
-            "nodes": list(self.pinned_nodes),
-            "ranks_per_node": self.ranks_per_node,
-            "deadline_s": round(self._deadline_s(self._rounds), 1),
-            "launcher": {"kind": self.job.launcher.registered_name, "argv": self._launcher()},
+            places += [Group(place.place, tuple(place.nodes)) for place in members]
+            in_rounds.append(LaunchRound(tuple(range(first, len(places))), known[text]))
+        return LaunchList(
+            tool=self.tool_name,
+            nodes=tuple(self.pinned_nodes),
+            ranks_per_node=self.ranks_per_node,
+            deadline_s=round(self._deadline_s(self._rounds), 1),
+            launcher=Launcher(self.job.launcher.registered_name, tuple(self._launcher())),
             # Given to the launcher word by word, by no shell.
-            "program": paths.on_node("runners.mpi_ranks"),
-            "rounds": in_rounds,
-            "places": places,
-            "orders": orders,
-        }
+            program=tuple(paths.on_node("runners.mpi_ranks")),
+            rounds=tuple(in_rounds),
+            places=tuple(places),
+            orders=tuple(orders),
+        )
 
-    def _order(self, members: Sequence[Case]) -> Mapping[str, Any]:
+    def _order(self, members: Sequence[Case]) -> LaunchOrder:
         groups = [place for place in members if isinstance(place, GroupCase)]
-        self.here = groups[0]
-        by_mpirun = self.job.launcher.registered_name == "mpirun"
-        return {
-            "ranks": {
-                "rank_variable": "OMPI_COMM_WORLD_RANK" if by_mpirun else "SLURM_PROCID",
-                "run_limit_s": self.run_limit_s(),
-                **self.ranks_order(groups),
-            },
-            "files": dict(self.files()),
-            "together": self.together(),
-            "bounds": dict(self.bounds()),
-            "least": dict(self.least()),
-            "spread": round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
-            "expected_s": round(self.expected_run_s(), 1),
-            "short_limit_s": round(self.short_limit_s(), 1),
-        }
+        return LaunchOrder(
+            ranks=self.ranks_order(groups),
+            table=self.table,
+            files=dict(self.files()),
+            together=self.together(),
+            bounds=dict(self.bounds()),
+            least=dict(self.least()),
+            spread=round(STANDS_OUT * self.partition_data.extras.peer_spread, 3),
+            expected_s=round(self.expected_run_s(), 1),
+            short_limit_s=round(self.short_limit_s(), 1),
+        )
 
     def _launcher(self) -> list[str]:
         launcher = self.job.launcher
@@ -214,6 +225,14 @@ class LaunchCheck(SweepCheck):
     def launch(self) -> results_file.Event:
         """The last launch that the group at hand was in."""
         return self._raw.launches[self._numbers[self.here.place]]
+
+    def read(self) -> Observation:
+        lines = self.exit_lines()
+        calls = [line.call for line in lines]
+        outputs = {call.rank: self.output(call.role) for call in calls}
+        reading = self.tool.read(outputs, calls=calls, options=self.options)
+        facts = {line.call.host: line.facts for line in lines}
+        return Observation(reading, calls, facts, self.not_launched())
 
     def exit_lines(self) -> list[ExitLine]:
         """The exit lines in the order of the group's ranks, which count from 0."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from reframe.core.builtins import run_after, run_before
 
@@ -11,6 +10,7 @@ from railgauge.checks.framework.cases import Case, Cases, PartitionCase, chosen_
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Observation
 from railgauge.model.call import Call
+from railgauge.node.orders.ranks import RanksOrder
 from railgauge.systems import Partition
 from railgauge.tools import Reading
 
@@ -57,9 +57,15 @@ class RanksCheck(StrictCheck):
         """The longest time that the program may take."""
         return 60
 
-    def orders(self) -> Mapping[str, Any]:
-        """Further orders for `railgauge.node.runners.mpi_ranks`: environment, on_hang, result."""
-        return {}
+    def order(self) -> RanksOrder:
+        """The order of every rank."""
+        return RanksOrder(
+            rank_variable=self.rank_variable,
+            tool=str(self.tool.TOOL),
+            argv=tuple(self.command()),
+            version=tuple(self.tool.version_argv()),
+            run_limit_s=self.run_limit_s(),
+        )
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -70,17 +76,7 @@ class RanksCheck(StrictCheck):
     @run_before("run")
     def start_ranks(self) -> None:
         self.job.launcher.options += list(self.partition_data.extras.launch_options)
-        self.run_on_nodes(
-            "runners.mpi_ranks",
-            "ranks.json",
-            {
-                "tool": self.tool.TOOL,
-                "argv": self.command(),
-                "version": self.tool.version_argv(),
-                "run_limit_s": self.run_limit_s(),
-                **self.orders(),
-            },
-        )
+        self.run_on_nodes("runners.mpi_ranks", "ranks.json", self.order())
 
     # --- what they left ------------------------------------------------------------------------
 

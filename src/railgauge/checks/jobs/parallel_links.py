@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.framework.observation import ExitLine
-from railgauge.checks.jobs.client_server import OfPair
+from railgauge.checks.jobs.client_server import ClientServerMixin
 from railgauge.tools import Reading
 
 SIDES = ("server", "client")
@@ -25,12 +25,12 @@ class Lane:
         return self.lines[side].facts if side in self.lines else {}
 
 
-def lanes_of(check: OfPair, names: Iterable[str]) -> list[Lane]:
+def lanes_of(check: ClientServerMixin, names: Iterable[str]) -> list[Lane]:
     """What a place left on its ways, by their names in the order of the orders' `ways`."""
     return [_lane(check, str(number), name) for number, name in enumerate(names)]
 
 
-def _lane(check: OfPair, number: str, name: str) -> Lane:
+def _lane(check: ClientServerMixin, number: str, name: str) -> Lane:
     lines = {side: line for side in SIDES if (line := check.exit_line(f"{side}{number}"))}
     calls = [dataclasses.replace(line.call, role=side) for side, line in lines.items()]
     client, server = (check.output(f"{side}{number}") for side in ("client", "server"))

@@ -12,7 +12,6 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
@@ -33,6 +32,9 @@ from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
 from railgauge.model.references import Reference
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
+from railgauge.node.orchestration.sweep_file import Place, Retests, Sweep
+from railgauge.node.orders.places import ClientServerOrder, SingleNodeOrder
+from railgauge.node.orders.ranks import LaunchList
 from railgauge.node.transport import results_file
 from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
@@ -84,8 +86,8 @@ class SweepCheck(StrictCheck):
         """The role of each node at the place at hand."""
         raise NotImplementedError
 
-    def order(self) -> Mapping[str, Any]:
-        """The orders for the nodes of the place at hand, beside their roles."""
+    def order(self) -> ClientServerOrder | SingleNodeOrder:
+        """The order for the nodes of the place at hand."""
         raise NotImplementedError
 
     def expected_run_s(self) -> float:
@@ -138,14 +140,14 @@ class SweepCheck(StrictCheck):
     def expected_seconds(self) -> float:
         total = 0.0
         for places in self._all_rounds:
-            self.here = places[0]
-            total += self.expected_run_s()
+            with self.at(places[0]):
+                total += self.expected_run_s()
         # Starting the agents, and Slurm's own second for a job.
         return total + 2
 
     # --- the job -------------------------------------------------------------------------------
 
-    def choose_places(self) -> None:
+    def select_places(self) -> None:
         """Choose the places of this job: without those whose preconditions failed, and without
         those on nodes that take no job, or took none when the preconditions were to be measured.
         """
@@ -155,7 +157,9 @@ class SweepCheck(StrictCheck):
         free = wanted
         if not self.is_dry_run():
             taken = self._taken_before(wanted)
-            self.not_run.update(self.unmet(p for p in wanted if not taken.keys() & set(p.nodes)))
+            self.not_run.update(
+                self.failed_preconditions(p for p in wanted if not taken.keys() & set(p.nodes))
+            )
             wanted = [place for place in wanted if place.place not in self.not_run]
             free = [place for place in wanted if not taken.keys() & set(place.nodes)]
             if not free:
@@ -192,11 +196,10 @@ class SweepCheck(StrictCheck):
         """
         total = most = slow = 0.0
         for places in rounds_of_job:
-            self.here = places[0]
-            longest = self.longest_run_s()
-            slow = max(slow, min(longest, SLOW * self.expected_run_s() + SLOW_S))
-            total += min(longest, SLOW * self.expected_run_s() + SLOW_S)
-            most = max(most, longest)
+            with self.at(places[0]):
+                longest = self.longest_run_s()
+                likely = min(longest, SLOW * self.expected_run_s() + SLOW_S)
+            slow, total, most = max(slow, likely), total + likely, max(most, longest)
         return total + self._retests * slow + _HUNG * most + _CONNECT_S + _MARGIN_S
 
     @property
@@ -215,7 +218,7 @@ class SweepCheck(StrictCheck):
     @run_before("run")
     def start_sweep(self) -> None:
         orders = self.orders()
-        Path(self.stagedir, ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+        Path(self.stagedir, ORDERS).write_text(json.dumps(orders.document()), encoding="utf-8")
         if self.driver == CONDUCTOR:
             slurm_queue.session.may_shrink.add(self.job.name)
         # The driver starts what runs on the nodes itself.
@@ -233,56 +236,57 @@ class SweepCheck(StrictCheck):
         if self._counting is not None:
             self._counting.end()
 
-    def orders(self) -> Mapping[str, Any]:
+    def orders(self) -> Sweep | LaunchList:
         """The orders for the conductor and its agents (railgauge.node.orchestration.conductor)."""
-        places: list[dict[str, Any]] = []
-        spec_numbers: dict[str, int] = {}
-        specs: list[Mapping[str, Any]] = []
+        places: dict[int, Place] = {}
+        order_numbers: dict[str, int] = {}
+        orders: list[ClientServerOrder | SingleNodeOrder] = []
         numbers = []
         conditions: dict[object, int] = {}
         leaves, campaign = topology.leaves_of(self.partition_data), paths.campaign_folder()
         for members in self._rounds:
             first = len(places)
             for place in members:
-                self.here = place
-                spec = self.order()
-                spec_text = json.dumps(spec, sort_keys=True)
-                if spec_text not in spec_numbers:
-                    spec_numbers[spec_text] = len(specs)
-                    specs.append(spec)
+                with self.at(place):
+                    order, roles = self.order(), self.roles()
+                text = json.dumps(order.document(), sort_keys=True)
+                if text not in order_numbers:
+                    order_numbers[text] = len(orders)
+                    orders.append(order)
                 condition = place.condition, schedule.within(place, leaves)
-                places.append(
-                    {
-                        "name": place.place,
-                        "program": self.program,
-                        "roles": self.roles(),
-                        "order": spec_numbers[spec_text],
-                        "of": conditions.setdefault(condition, len(conditions)),
-                    }
+                places[len(places)] = Place(
+                    number=len(places),
+                    name=place.place,
+                    program=self.program,
+                    roles=roles,
+                    order=order_numbers[text],
+                    of=conditions.setdefault(condition, len(conditions)),
                 )
-            numbers.append(list(range(first, len(places))))
-        return {
-            "tool": self.tool_name,
-            "nodes": list(self.pinned_nodes),
-            "names": slurm_nodes.names_of(self.pinned_nodes),
-            "launch": [],
-            "rounds": numbers,
-            "places": places,
-            "orders": specs,
-            "connect_limit_s": _CONNECT_S,
-            **({"enough": str(campaign / ENOUGH)} if campaign and slurm_queue.idle_only() else {}),
-            **({"retests": self._how_again(leaves)} if self._retests else {}),
-        }
+            numbers.append(tuple(range(first, len(places))))
+        names = slurm_nodes.names_of(self.pinned_nodes)
+        return Sweep(
+            tool=self.tool_name,
+            nodes=tuple(self.pinned_nodes),
+            names={node: tuple(others) for node, others in names.items()},
+            launch=(),
+            rounds=numbers,
+            places=places,
+            orders=tuple(orders),
+            connect_limit_s=_CONNECT_S,
+            retests=self._how_again(leaves) if self._retests else Retests(),
+            enough=str(campaign / ENOUGH) if campaign and slurm_queue.idle_only() else "",
+        )
 
-    def _how_again(self, leaves: Leaves | None) -> Mapping[str, Any]:
+    def _how_again(self, leaves: Leaves | None) -> Retests:
         extras = self.partition_data.extras
         before = self._rates_before()
-        return {
-            "rounds": self._retests,
-            "slower": round(STANDS_OUT * extras.peer_spread, 3),
-            "leaves": {n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
-            **({"before": before, "change": extras.least_change} if before else {}),
-        }
+        return Retests(
+            rounds=self._retests,
+            slower=round(STANDS_OUT * extras.peer_spread, 3),
+            leaves={n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
+            before=before,
+            change=extras.least_change if before else 0.0,
+        )
 
     def _rates_before(self) -> Mapping[str, float]:
         """The rate of each place in the campaign that this one is compared with."""
@@ -404,7 +408,6 @@ class SweepCheck(StrictCheck):
             failures = [
                 Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")
             ]
-        self.here = place
         return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), failures)
 
     def _was_cut(self, event: results_file.Event) -> bool:

@@ -23,6 +23,7 @@ from railgauge.checks.jobs import container
 from railgauge.checks.jobs.mpi_job import RanksCheck
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
+from railgauge.node.orders.ranks import RanksOrder
 from railgauge.node.runners.mpi_ranks import role_of
 from railgauge.systems import Application, Partition
 from railgauge.tools import application
@@ -197,11 +198,12 @@ class ApplicationCheck(RanksCheck):
     def run_limit_s(self) -> int:
         return self.described.limit_s
 
-    def orders(self) -> Mapping[str, Any]:
-        return {
-            "environment": dict(self.described.environment),
-            "programs": self._filled(self.described.programs),
-        }
+    def order(self) -> RanksOrder:
+        return replace(
+            super().order(),
+            environment=dict(self.described.environment),
+            programs=tuple(self._filled(self.described.programs)),
+        )
 
     @run_before("run")
     def run_again_and_again(self) -> None:

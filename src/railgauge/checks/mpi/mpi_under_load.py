@@ -18,11 +18,17 @@ from railgauge.checks.framework.cases import (
 )
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Observation
-from railgauge.checks.jobs.client_server import OfPair, PairCases, first_pair_alone, neighbours
+from railgauge.checks.jobs.client_server import (
+    ClientServerMixin,
+    PairCases,
+    first_pair_alone,
+    neighbours,
+)
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
+from railgauge.node.orders.ranks import MpiUnderLoadOrder, ProgramOrder
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.stack import activation
 from railgauge.systems import Mpi, Partition, Tcp
@@ -71,7 +77,7 @@ def _mpi(partition: Partition) -> Mpi:
     return mpi
 
 
-class MpiBesideCheck(OfPair, StrictCheck):
+class MpiBesideCheck(ClientServerMixin, StrictCheck):
     """An MPI program timed alone, then while iperf2 runs between the same two nodes: a job of two
     tasks in two steps, as MPI has to be launched.
 
@@ -124,19 +130,17 @@ class MpiBesideCheck(OfPair, StrictCheck):
         size = self.mpi.size_bytes
         return ["bandwidth", *(f"mpi_time_{phase}_{size}B" for phase in PHASES)]
 
-    def commands(self) -> Mapping[str, Any]:
+    def commands(self) -> Mapping[str, list[str]]:
+        return iperf2.commands(self.options)
+
+    def _program(self) -> ProgramOrder:
+        """The order of the MPI program."""
         if self.mpi.program == "allreduce":
             tool, version = mpi_allreduce.TOOL, mpi_allreduce.version_argv()
             argv = mpi_allreduce.argv(self._allreduce())
         else:
             tool, version, argv = osu.TOOL, osu.version_argv(), osu.argv(self._osu())
-        program = {
-            "tool": tool,
-            "argv": argv,
-            "version": version,
-            "run_limit_s": self.run_limit_s(),
-        }
-        return {**iperf2.commands(self.options), "mpi": program}
+        return ProgramOrder(tool, tuple(argv), tuple(version), self.run_limit_s())
 
     def _allreduce(self) -> mpi_allreduce.Options:
         return mpi_allreduce.Options(self.num_tasks, self.mpi.size_bytes, self.mpi.iterations)
@@ -148,11 +152,17 @@ class MpiBesideCheck(OfPair, StrictCheck):
     @run_before("run")
     def start_both(self) -> None:
         """The same program is a step of its own before the one with the transfer."""
-        self.here = self.pair
-        hosts = {"server_host": self.server_node, "client_host": self.client_node}
         names = slurm_nodes.names_of(self.pinned_nodes)
-        spec = {"tool": str(self.tool.TOOL), "names": names, **hosts, **self.order()}
-        self.run_on_nodes("runners.mpi_under_load", "mpi_under_load.json", spec)
+        with self.at(self.pair):
+            orders = MpiUnderLoadOrder(
+                rank_variable=self.rank_variable,
+                tool=str(self.tool.TOOL),
+                names={node: tuple(others) for node, others in names.items()},
+                hosts={"server": self.server_node, "client": self.client_node},
+                order=self.order(),
+                mpi=self._program(),
+            )
+        self.run_on_nodes("runners.mpi_under_load", "mpi_under_load.json", orders)
         self.job.launcher.options += list(self.partition_data.extras.launch_options)
         launch = self.job.launcher.run_command(self.job)
         words = " ".join([self.executable, *self.executable_opts])

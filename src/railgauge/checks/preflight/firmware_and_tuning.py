@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import reframe.core.runtime as rt
 
@@ -17,6 +16,7 @@ from railgauge.model.failure import Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
+from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Partition, expected
 from railgauge.systems.expected import Expected
 from railgauge.tools import ParseError, Reading
@@ -60,13 +60,11 @@ class NodeStateCheck(NodeCheck):
     def options(self) -> node_state.Options:
         return node_state.Options(self.node_expected.of(self.partition_data.name))
 
-    def command(self) -> Mapping[str, Any]:
-        return {
-            "argv": node_state.argv(f"{{scratch}}/{inventory.FILE}"),
-            # The document states its schema, and another Python is started for nothing else.
-            "version": [],
-            "result": inventory.FILE,
-        }
+    def order(self) -> SingleNodeOrder:
+        argv = node_state.argv(f"{{scratch}}/{inventory.FILE}")
+        # No version: the document states its schema, and another Python is started for nothing
+        # else.
+        return SingleNodeOrder(self.run_limit_s, tuple(argv), (), result=inventory.FILE)
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from railgauge import paths
 from railgauge.checks.framework import minimum_bounds
@@ -24,6 +24,7 @@ from railgauge.fabric.folder import Fabric, FabricError
 from railgauge.model.failure import ENVIRONMENT, Failure
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
+from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Infiniband
 from railgauge.tools import Completeness, ParseError, Reading
 
@@ -86,15 +87,10 @@ class SubnetCheck(NodeCheck):
         named, nodes = self.how.node, self.pinned_nodes
         return [named] if named in nodes else list(dict.fromkeys((nodes[0], nodes[-1])))
 
-    def command(self) -> Mapping[str, Any]:
-        return {
-            "argv": subnet_state.argv(self.how, reads=self.here.node in self.readers),
-            "version": [],
-            "result": subnet_state.FILE,
-        }
-
-    def order(self) -> Mapping[str, Any]:
-        return {**super().order(), "run_limit_s": self.how.timeout_s + 10}
+    def order(self) -> SingleNodeOrder:
+        argv = subnet_state.argv(self.how, reads=self.here.node in self.readers)
+        limit_s = self.how.timeout_s + 10
+        return SingleNodeOrder(limit_s, tuple(argv), (), result=subnet_state.FILE)
 
     def expected_run_s(self) -> float:
         return 2

@@ -102,7 +102,7 @@ def names_of_rails(node_inventory: Inventory, rdma: Rdma) -> dict[str, str]:
     devices = {part[1] for part in keys if part[0] == "nic" and re.fullmatch(rdma.devices, part[1])}
     there = [(device, 1) for device in sorted(devices, key=natural)]
     names = {}
-    for rail, (device, _) in rail_ports(rdma.model_dump(include={"names"}), there).items():
+    for rail, (device, _) in rail_ports(rdma.names, there).items():
         names[f"nic/{device}"] = f"nic/rail{rail}"
         netdev = node_inventory.fields.get(f"nic/{device}/1/netdev")
         if netdev is not None:

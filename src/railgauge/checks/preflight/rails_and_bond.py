@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.cases import Case, NodeCase
@@ -57,11 +56,8 @@ class PathCheck(NodeCheck):
         absent = extras.absent_devices(self.here.node)
         return link_state.Options(rdma=extras.rdma, bond=extras.bond, absent=absent)
 
-    def command(self) -> Mapping[str, Any]:
-        return {
-            "argv": link_state.argv(json.dumps(self.options.orders())),
-            "version": link_state.version_argv(),
-        }
+    def command(self) -> list[str]:
+        return link_state.argv(json.dumps(self.options.orders()))
 
     def read(self) -> Observation:
         line = self.exit_line("rank0")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from railgauge.checks.framework.cases import Case, LeftOut, PairCase, is_series, left_to_the_series
 from railgauge.checks.framework.dependencies import nodes_in
@@ -17,7 +16,7 @@ from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.reported_traffic import Claim
-from railgauge.node.runners import repeat
+from railgauge.node.orders.places import LinkOrder
 from railgauge.systems import Partition
 
 #: The operation of the sum; that of a rail is followed by its name.
@@ -70,6 +69,8 @@ class RailsCheck(RdmaCheck):
     """
 
     here: PairCase  # type: ignore[assignment] # a RailCase in RdmaCheck
+    # Of all rails at once there is no second run.
+    unmeasured = None
 
     @property
     def _rails(self) -> range:
@@ -85,14 +86,11 @@ class RailsCheck(RdmaCheck):
 
         return before
 
-    def way(self) -> Mapping[str, Any]:
-        return {"ways": [self.way_over(rail, rail) for rail in self._rails]}
+    def link(self) -> LinkOrder:
+        return LinkOrder()
 
-    def order_of_tool(self) -> Mapping[str, Any]:
-        # Of all rails at once there is no second run.
-        return {
-            name: order for name, order in super().order_of_tool().items() if name != repeat.FACT
-        }
+    def links(self) -> Sequence[LinkOrder]:
+        return [self.rails_link(rail, rail) for rail in self._rails]
 
     def required_metrics(self) -> Sequence[str]:
         size = self.options.size_bytes

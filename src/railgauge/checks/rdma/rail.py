@@ -22,7 +22,7 @@ from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition, Reference
-from railgauge.node.runners import repeat
+from railgauge.node.orders.places import LinkOrder, RailOrder
 from railgauge.systems import Extras, Partition, Perftest, Rdma
 from railgauge.tools import Moved, perftest
 
@@ -172,6 +172,7 @@ class RdmaCheck(PairCheck):
     here: RailCase
     tool = perftest
     helpers = (("ethtool", "--version"), ("rdma", "-V"))
+    unmeasured: str | None = perftest.NO_CLOCK.pattern
     #: whether the rails must have passed their RailProbe
     needs_rails = True
 
@@ -270,30 +271,26 @@ class RdmaCheck(PairCheck):
             "version": perftest.version_argv(),
         }
 
-    def way(self) -> Mapping[str, Any]:
-        return self.way_over(self.here.server_rail, self.here.client_rail)
+    def link(self) -> LinkOrder:
+        return self.rails_link(self.here.server_rail, self.here.client_rail)
 
-    def way_over(self, server_rail: int, client_rail: int) -> Mapping[str, Any]:
+    def rails_link(self, server_rail: int, client_rail: int) -> LinkOrder:
         """The order with which both sides find these rails."""
-        return {
-            "rdma": {
-                "devices": self.fabric.devices,
-                "names": self.fabric.names,
-                "count": self.fabric.rails,
-                "gid_type": self.fabric.gid_type if self._gid_index else None,
-                "connection_manager": self.options.rdma_cm,
-                "rails": {"server": server_rail, "client": client_rail},
-            }
-        }
+        rails = RailOrder(
+            devices=self.fabric.devices,
+            names=tuple(self.fabric.names),
+            count=self.fabric.rails,
+            gid_type=self.fabric.gid_type if self._gid_index else None,
+            connection_manager=self.options.rdma_cm,
+            rails={"server": server_rail, "client": client_rail},
+        )
+        return LinkOrder(rdma=rails)
 
     def expected_run_s(self) -> float:
         return float(self.options.duration_s or 3)
 
     def run_limit_s(self) -> int:
         return int(self.expected_run_s()) + 60
-
-    def order_of_tool(self) -> Mapping[str, Any]:
-        return {**super().order_of_tool(), repeat.FACT: perftest.NO_CLOCK.pattern}
 
     # --- what it left --------------------------------------------------------------------------
 

@@ -21,9 +21,15 @@ from railgauge.checks.framework.cases import (
     left_to_the_series,
 )
 from railgauge.checks.framework.observation import Facts
-from railgauge.checks.jobs.client_server import OfPair, PairCases, first_pair_alone, neighbours
+from railgauge.checks.jobs.client_server import (
+    ClientServerMixin,
+    PairCases,
+    first_pair_alone,
+    neighbours,
+)
 from railgauge.model.call import Call
 from railgauge.model.failure import HOST_STATE, Failure
+from railgauge.node.orders.places import ClientServerOrder, CpuLoadOrder, HypervisorOrder
 from railgauge.node.runners import stressor
 from railgauge.systems import Contention, HostState, Partition
 from railgauge.tools import Reading
@@ -114,13 +120,13 @@ def contention_of(partition: Partition) -> Contention:
 
 
 if TYPE_CHECKING:
-    _OfPair = OfPair
+    _Mixin = ClientServerMixin
 else:
     # Before the kind of check that it is mixed into, which is one.
-    _OfPair = object
+    _Mixin = object
 
 
-class InState(_OfPair):
+class InState(_Mixin):
     """What a check adds that measures between hosts in the state of the place at hand."""
 
     here: StateCase | RailStateCase
@@ -139,21 +145,19 @@ class InState(_OfPair):
     def state(self) -> HostState:
         return self.here.state
 
-    def order_of_tool(self) -> Mapping[str, Any]:
+    def order(self) -> ClientServerOrder:
         nodes = {"server": self.server_node, "client": self.client_node}
         on = hypervisors(self.contention, nodes, self.state)
         here = [role for role in nodes if role not in on and self.state in LOADED]
-        return {
-            **super().order_of_tool(),
-            "programs": {role: [PROGRAM] for role in here},
-            "contention": {
-                "state": self.state,
-                "cores": self.contention.cores,
-                "program": [PROGRAM],
-                "at_most_s": self.start_limit_s + self.run_limit_s() + _AROUND_S,
-                "on": on,
-            },
-        }
+        load = CpuLoadOrder(
+            state=self.state,
+            cores=self.contention.cores,
+            program=(PROGRAM,),
+            at_most_s=self.start_limit_s + self.run_limit_s() + _AROUND_S,
+            on=on,
+        )
+        programs = dict.fromkeys(here, (PROGRAM,))
+        return dataclasses.replace(super().order(), programs=programs, contention=load)
 
     def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
         reading = super().reading(calls, facts, prefix).with_state(self.state)
@@ -184,7 +188,7 @@ class InState(_OfPair):
         failures = []
         for role, node in nodes.items():
             ran = any(call.role == role and call.exit_code is not None for call in calls)
-            if ran and not on.get(role, {}).get("by_other"):
+            if ran and not (role in on and on[role].by_other):
                 observed = facts.get(node, {}).get("contention")
                 failures += in_other_state(node, observed, self.state, self.contention, tool_s)
         return [*super().violations(calls, facts), *failures]
@@ -192,25 +196,23 @@ class InState(_OfPair):
 
 def hypervisors(
     data: Contention, nodes: Mapping[str, str], state: HostState
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, HypervisorOrder]:
     """By role, on which hypervisor which CPUs are meant: those of its node, or all but those of
     the nodes that it carries, which one role alone then keeps busy. `near` are the virtual CPUs
     near the NIC, where the data say so.
     """
-    placements: dict[str, dict[str, Any]] = {}
+    placements: dict[str, HypervisorOrder] = {}
     for role, node in nodes.items():
         if node not in data.hypervisors:
             continue
         one = data.hypervisors[node]
         carried = [h.cpus for h in data.hypervisors.values() if h.host == one.host]
         if state != "beside":
-            placements[role] = {"host": one.host, "cpus": one.cpus}
-        elif any(other["host"] == one.host for other in placements.values()):
-            placements[role] = {"host": one.host, "by_other": True}
+            placements[role] = HypervisorOrder(one.host, cpus=one.cpus, near=one.near)
+        elif any(other.host == one.host for other in placements.values()):
+            placements[role] = HypervisorOrder(one.host, by_other=True, near=one.near)
         else:
-            placements[role] = {"host": one.host, "but": ",".join(carried)}
-        if one.near is not None:
-            placements[role]["near"] = one.near
+            placements[role] = HypervisorOrder(one.host, but=",".join(carried), near=one.near)
     return placements
 
 

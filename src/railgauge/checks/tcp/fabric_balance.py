@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.uplinks import CountersError, Shares, Uplink
+from railgauge.node.orders.places import ClientServerOrder
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
 
@@ -167,13 +168,16 @@ class FabricCheck(SweepCheck):
         assert isinstance(self.here, PairCase)
         return {"server": self.here.server, "client": self.here.client}
 
-    def order(self) -> Mapping[str, Any]:
-        return {
-            "start_limit_s": self.start_limit_s,
-            "run_limit_s": self.fabric.duration_s + self.options.drain_s + 15,
-            "budgets": [],
-            **iperf2.commands(self.options),
-        }
+    def order(self) -> ClientServerOrder:
+        commands = iperf2.commands(self.options)
+        return ClientServerOrder(
+            start_limit_s=self.start_limit_s,
+            run_limit_s=self.fabric.duration_s + self.options.drain_s + 15,
+            budgets=(),
+            server=tuple(commands["server"]),
+            client=tuple(commands["client"]),
+            version=tuple(commands["version"]),
+        )
 
     def expected_run_s(self) -> float:
         return float(self.fabric.duration_s) + 1
@@ -197,7 +201,6 @@ class FabricCheck(SweepCheck):
     def judge_place(self, place: Case) -> Judged:
         lost = [failure for node in sorted(self._raw.lost) for failure in self._lost(node)]
         if lost:
-            self.here = place
             whole = dataclasses.replace(self._whole(), nodes=place.nodes)
             return Judged(place, whole, lost)
         return StrictCheck.judge_place(self, place)
@@ -213,11 +216,7 @@ class FabricCheck(SweepCheck):
         return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
 
     def read(self) -> Observation:
-        whole = self.here
-        try:
-            sides = list(self._sides_of_flows())
-        finally:
-            self.here = whole
+        sides = [self._sides_of(flow) for members in self._flows for flow in members]
         calls = [call for _, _, of_flow, _ in sides for call in of_flow]
         facts = {
             node: node_facts for _, _, _, stated in sides for node, node_facts in stated.items()
@@ -225,21 +224,24 @@ class FabricCheck(SweepCheck):
         readings = [(flow, reading) for flow, reading, _, _ in sides]
         return Observation(self._together(readings), calls, facts)
 
-    def _sides_of_flows(
-        self,
-    ) -> Iterator[tuple[PairCase, Reading, list[Call], dict[str, Mapping[str, Any]]]]:
-        """The reading of each flow, its exit lines, and its nodes' facts."""
-        ranks = {node: rank for rank, node in enumerate(self.here.nodes)}
-        for flow in (flow for members in self._flows for flow in members):
-            self.here = flow
+    def _sides_of(
+        self, flow: PairCase
+    ) -> tuple[PairCase, Reading, list[Call], dict[str, Mapping[str, Any]]]:
+        """The reading of a flow, its exit lines, and its nodes' facts."""
+        with self.at(flow):
             lines = [line for role in ("server", "client") if (line := self.exit_line(role))]
-            calls = [line.call for line in lines]
             client, server = self.output("client"), self.output("server")
-            reading = iperf2.read(client, server=server, calls=calls, options=self.options)
-            stated = {line.call.host: line.facts for line in lines}
-            # A node has many calls; whether it has any goes by its place among all nodes.
-            numbered = [dataclasses.replace(c, rank=ranks.get(c.host, c.rank)) for c in calls]
-            yield flow, reading, numbered, stated
+        calls = [line.call for line in lines]
+        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+        stated = {line.call.host: line.facts for line in lines}
+        # A node has many calls; whether it has any goes by its place among all nodes.
+        ranks = self._rank_of
+        numbered = [dataclasses.replace(c, rank=ranks.get(c.host, c.rank)) for c in calls]
+        return flow, reading, numbered, stated
+
+    @functools.cached_property
+    def _rank_of(self) -> Mapping[str, int]:
+        return {node: rank for rank, node in enumerate(self.target.nodes)}
 
     def _together(self, readings: Sequence[tuple[PairCase, Reading]]) -> Reading:
         refused = [

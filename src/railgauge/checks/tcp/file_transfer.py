@@ -13,12 +13,13 @@ from reframe.core.builtins import variable
 from railgauge.checks.framework.cases import LeftOut, TransferCase, is_series, left_to_the_series
 from railgauge.checks.framework.observation import Facts
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, first_pair_alone, neighbours
-from railgauge.checks.tcp.long_distance import long_way, of_another_length
+from railgauge.checks.tcp.long_distance import of_another_length, over_long_way
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
+from railgauge.node.orders.places import ClientServerOrder, TransferOrder
 from railgauge.node.runners import wdt_url
 from railgauge.stack import activation
 from railgauge.systems import Partition, Transfers, TransferTool, rehearsal
@@ -161,8 +162,16 @@ class TransferPairCheck(PairCheck):
         """The commands of each side; the first is the tool itself, or its server."""
         raise NotImplementedError
 
-    def order_of_tool(self) -> Mapping[str, Any]:
-        return {"programs": self.programs(), "path": self.transfers.path}
+    def order(self) -> ClientServerOrder:
+        order = dataclasses.replace(
+            super().order(),
+            programs={role: tuple(names) for role, names in self.programs().items()},
+            path=tuple(self.transfers.path),
+        )
+        wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
+        if wan is None or round_trip_ms is None:
+            return order
+        return over_long_way(order, wan, round_trip_ms, self.slack_ms)
 
     def expected_path(self) -> dict[str, Any]:
         expected = super().expected_path()
@@ -170,12 +179,6 @@ class TransferPairCheck(PairCheck):
             # The emulation is the job's own.
             del expected["emulation"]
         return expected
-
-    def way(self) -> Mapping[str, Any]:
-        wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
-        if wan is None or round_trip_ms is None:
-            return {}
-        return long_way(wan, round_trip_ms, self.slack_ms)
 
     def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
         failures = list(super().violations(calls, facts))
@@ -290,25 +293,23 @@ class TransferCheck(TransferPairCheck):
     def _prepare_limit_s(self) -> int:
         return 30 + int(self.files.total_bytes / self.slowest_disk_bytes_s)
 
-    def order_of_tool(self) -> Mapping[str, Any]:
-        return {
-            **super().order_of_tool(),
-            "transfer": {
-                "by": self.by,
-                "sender": self.sender,
-                "files": self.files.files,
-                "file_bytes": self.files.file_bytes,
-                "scratch": self.transfers.scratch,
-                "arrives": self.arrives(),
-                "prepare_limit_s": self._prepare_limit_s,
-                "configuration": self.configuration(),
-                **self.for_stand_in(),
-            },
-        }
+    def order(self) -> ClientServerOrder:
+        transfer = TransferOrder(
+            by=self.by,
+            sender=self.sender,
+            files=self.files.files,
+            file_bytes=self.files.file_bytes,
+            scratch=self.transfers.scratch,
+            arrives=self.arrives(),
+            prepare_limit_s=self._prepare_limit_s,
+            configuration=self.configuration(),
+            replay=self.for_stand_in(),
+        )
+        return dataclasses.replace(super().order(), transfer=transfer)
 
-    def for_stand_in(self) -> Mapping[str, Any]:
-        """The orders for a stand-in, where one runs in the tool's place."""
-        return {}
+    def for_stand_in(self) -> Mapping[str, Any] | None:
+        """The document for a stand-in, where one runs in the tool's place."""
+        return None
 
     def expected_run_s(self) -> float:
         # Made, moved at a part of the link's rate, and verified.
@@ -398,12 +399,12 @@ class WdtCheck(TransferCheck):
     def arrives(self) -> str | None:
         return None if self.options.skip_writes else "{scratch}/into"
 
-    def for_stand_in(self) -> Mapping[str, Any]:
+    def for_stand_in(self) -> Mapping[str, Any] | None:
         happening = rehearsal.scenario()
         if happening is None:
-            return {}
+            return None
         here = set(happening.nodes) <= set(self.here.nodes)
-        return {"replay": {"scenario": happening.name if here else "healthy"}}
+        return {"scenario": happening.name if here else "healthy"}
 
     def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
         client, server = self.output("client"), self.output("server")

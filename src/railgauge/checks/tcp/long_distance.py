@@ -19,24 +19,26 @@ from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
+from railgauge.node.orders.places import ClientServerOrder, LinkOrder, WanOrder
 from railgauge.systems import Bond, Partition, Wan
 from railgauge.tools import Reading, iperf2
 
 
-def long_way(wan: Wan, round_trip_ms: float, slack_ms: float) -> dict[str, Any]:
-    """The orders for a way that the job makes as long as it should be, and that may be so much
+def over_long_way(
+    order: ClientServerOrder, wan: Wan, round_trip_ms: float, slack_ms: float
+) -> ClientServerOrder:
+    """The order, over a path that the job makes as long as it should be, and that may be so much
     longer.
     """
-    return {
-        "wan": {
-            "set": wan.set,
-            "clear": wan.clear,
-            "ends": wan.ends,
-            "round_trip_ms": round_trip_ms,
-            "reorder_percent": wan.reorder_percent,
-        },
-        "round_trip_most_ms": round_trip_ms + slack_ms,
-    }
+    emulated = WanOrder(
+        set=tuple(wan.set),
+        clear=tuple(wan.clear),
+        ends=wan.ends,
+        round_trip_ms=round_trip_ms,
+        reorder_percent=wan.reorder_percent,
+    )
+    most_ms = round_trip_ms + slack_ms
+    return dataclasses.replace(order, wan=emulated, round_trip_most_ms=most_ms)
 
 
 def of_another_length(
@@ -137,8 +139,8 @@ class WanCheck(PairCheck):
     def commands(self) -> Mapping[str, list[str]]:
         return iperf2.commands(self.options)
 
-    def way(self) -> Mapping[str, Any]:
-        return long_way(self.wan, self.round_trip_ms, self.slack_ms)
+    def order(self) -> ClientServerOrder:
+        return over_long_way(super().order(), self.wan, self.round_trip_ms, self.slack_ms)
 
     def expected_run_s(self) -> float:
         return self.wan.duration_s + 1
@@ -231,8 +233,8 @@ class BondCheck(PairCheck):
     def commands(self) -> Mapping[str, list[str]]:
         return iperf2.commands(self.options)
 
-    def way(self) -> Mapping[str, Any]:
-        return {"interface": self.bond.device}
+    def link(self) -> LinkOrder:
+        return LinkOrder(interface=self.bond.device)
 
     def expected_run_s(self) -> float:
         return float(self.duration_s) + 1

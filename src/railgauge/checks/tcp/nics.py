@@ -24,6 +24,7 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
 from railgauge.model.reported_traffic import Claim
+from railgauge.node.orders.places import LinkOrder
 from railgauge.systems import Nics, NicScale, Partition
 from railgauge.tools import ParseError, iperf2
 
@@ -115,8 +116,8 @@ class NicsCheck(PairCheck):
         # For nodes whose routes depend on the sender's address.
         return {**commands, "client": [*commands["client"], "-B", "{own_address}"]}
 
-    def way(self) -> Mapping[str, Any]:
-        return {"ways": [{"interface": name} for name in self.names]}
+    def links(self) -> Sequence[LinkOrder]:
+        return [LinkOrder(interface=name) for name in self.names]
 
     def expected_run_s(self) -> float:
         return float(self.nics.duration_s) + 1

@@ -32,6 +32,7 @@ if __name__ == "__main__":
 import asyncio
 
 from railgauge.node.orchestration import sweep_file, worker
+from railgauge.node.orders.places import PlaceOrder
 from railgauge.node.system import processes
 from railgauge.node.system.tool_call import address_of, look_up, node_name, search_path
 from railgauge.node.transport import protocol
@@ -69,7 +70,7 @@ class Side(Protocol):
 
 #: Starts a side: its program, its orders, its role, a call for each of its messages, and one for
 #: its end with the reason ("" for a normal end; a side that broke has said so before).
-Start = Callable[[str, sweep_file.Spec, str, Answered, Ended], Side]
+Start = Callable[[str, PlaceOrder[Any], str, Answered, Ended], Side]
 
 
 class ForkedSide:
@@ -164,9 +165,9 @@ class Sides:
         self._running: dict[int, ForkedSide] = {}
 
     def start(
-        self, program: str, spec: sweep_file.Spec, role: str, answered: Answered, ended: Ended
+        self, program: str, place: PlaceOrder[Any], role: str, answered: Answered, ended: Ended
     ) -> Side:
-        process, connection = worker.start(program, spec, role)
+        process, connection = worker.start(program, place, role)
         side = ForkedSide(process, connection, answered, ended)
         self._running[process] = side
         return side
@@ -288,14 +289,14 @@ class Agent(protocol.AgentLink):
         key = (index, role)
         if key in self._sides:
             raise protocol.ProtocolError(f"place {index} is prepared twice")
-        program, spec = self._orders.places[index].program, self._orders.spec(index)
+        program, place = self._orders.places[index].program, self._orders.place_order(index)
         answered, ended = (
             functools.partial(self._answered, key),
             functools.partial(self._ended, key),
         )
         asyncio.get_running_loop().call_later(_TAKEN_S, self._take, key)
         try:
-            self._sides[key] = self._start(program, spec, role, answered, ended)
+            self._sides[key] = self._start(program, place, role, answered, ended)
         except OSError as error:
             self._ended(key, f"no process for it: {error}")
 
@@ -349,12 +350,12 @@ def look_ahead(orders: sweep_file.Sweep, node: str) -> None:
         for role, host in place.roles.items()
         if host == node
     }
-    for order, role in roles:
-        spec = orders.orders[order]
-        argv = spec.get("argv" if role == "node" else role) or [""]
-        os.environ["PATH"] = search_path(spec)
-        look_up(spec.get("version", ()), argv[0])
-        for program in spec.get("programs", {}).get(role, ()):
+    for number, role in roles:
+        order = orders.orders[number]
+        os.environ["PATH"] = search_path(order.path)
+        argv = order.argv_of(role) or ("",)
+        look_up(order.version, argv[0])
+        for program in order.programs_of(role):
             look_up((), shutil.which(program) or program)
     os.environ["PATH"] = before
 

@@ -78,7 +78,7 @@ class Launcher:
     def __init__(self, orders: sweep_file.Sweep, file: str, port: int, secret: bytes) -> None:
         """OSError where there is no srun."""
         host = node_name()
-        names = orders.names.get(host, [])
+        names = orders.names.get(host, ())
         address = {"host": host, "names": names, "port": port, "secret": secret.hex()}
         self._orders, self._file = orders, file
         self._line = json.dumps(address).encode() + b"\n"

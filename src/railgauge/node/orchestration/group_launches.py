@@ -9,21 +9,7 @@ launch are good, none of its groups is cleared: a second try must not hide what 
 Where no bounds are known a round begins with some parts, and the best of them bounds the others: as
 many bad groups as there are parts would have to be spread over all of them to pass for good ones.
 
-The list, `sweep.json`:
-
-    tool, nodes, ranks_per_node
-    deadline_s   from the begin on; no launch begins that could not end before it
-    launcher     {"kind": "srun" or "mpirun", "argv": with its options}; {folder} is filled in
-    program      argv of every rank, before its orders (railgauge.node.runners.mpi_ranks)
-    places       {"name": "n[1-2]", "nodes": ["n1", "n2"]}: a group of nodes each
-    rounds       {"places": numbers of groups of one size that share no node, "order": 0}
-    orders       {"ranks": what every rank is told, with its limit; "files": in its folder;
-                 "together": the variables by which one launch has several groups, {ranks} of each,
-                 none where the tool cannot; "bounds": {"busbw": the least that is good}; where
-                 that is not known "spread": by which share groups that are alike differ, and
-                 "least": what none may be below, however alike they are;
-                 "expected_s": of a good launch; "short_limit_s": the limit of the ranks of halves,
-                 and of all launches once one has hung}
+The list is a LaunchList (node/orders/ranks.py), as `sweep.json`.
 
 All goes into `raw.jsonl.gz` (results_file.py): a `launch` event for each, and behind it what its
 ranks left. Ranks are counted anew in every group: `rank0` of a place is the first of its group.
@@ -34,6 +20,7 @@ this node does not allow it; 1 otherwise.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import os
@@ -47,6 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
+from railgauge.node.orders.ranks import LaunchList, TableOrder
 from railgauge.node.runners.mpi_ranks import HANG_S
 from railgauge.node.system import slurm_job
 from railgauge.node.system.processes import end_group
@@ -68,22 +56,22 @@ _WORDS = 65536
 
 _ORDERS, _HOSTS = "ranks.json", "hosts"
 
-Spec = dict[str, Any]
+Document = dict[str, Any]
 Numbers = Mapping[str, float]
 
 
 # --- whether a launch clears its groups -----------------------------------------------------------
 
 
-def largest(text: str) -> dict[str, float]:
-    """busbw of the largest size, out of place and in place. ValueError where there is none, or any
-    value is wrong. No more is read here: the check reads all of it, strictly.
+def largest(text: str, table: TableOrder) -> dict[str, float]:
+    """The numbers of the largest size, by metric. ValueError where there is none, or any value is
+    wrong. No more is read here: the check reads all of it, strictly.
     """
     names: list[str] = []
     rows: list[list[str]] = []
     for line in text.splitlines():
         words = line.split()
-        if words[:1] == ["#"] and "busbw" in words:
+        if words[:1] == ["#"] and table.column in words:
             names = words[1:]
         elif names and words and words[0].isdigit():
             rows.append(words)
@@ -96,13 +84,13 @@ def largest(text: str) -> dict[str, float]:
         raise ValueError("it printed no table")
     try:
         for row in rows:
-            bad = [row[place] for place in columns("#wrong") if row[place] not in ("0", "N/A")]
+            bad = [row[place] for place in columns(table.wrong) if row[place] not in ("0", "N/A")]
             if bad:
                 raise ValueError(f"{bad[0]} wrong values at {row[0]} bytes")
-        values = [float(rows[-1][place]) for place in columns("busbw")]
+        values = [float(rows[-1][place]) for place in columns(table.column)]
     except IndexError:
         raise ValueError("its table breaks off") from None
-    return dict(zip(("busbw", "busbw_in_place"), values))
+    return dict(zip(table.metrics, values))
 
 
 def below_bound(numbers: Numbers, bounds: Numbers) -> str:
@@ -114,8 +102,10 @@ def below_bound(numbers: Numbers, bounds: Numbers) -> str:
     return ""
 
 
-def rank_failure(lines: Sequence[Spec | None], text: str) -> str:
-    """Why ranks with these exit lines (None where missing) did not run well; "" where they did."""
+def rank_failure(lines: Sequence[Document | None], text: str, end: str) -> str:
+    """Why ranks with these exit lines (None where missing) did not run well; "" where they did.
+    `end` stands behind a good table, the `text` of rank 0.
+    """
     ranks = len(lines)
     silent = [rank for rank, line in enumerate(lines) if line is None]
     if silent:
@@ -125,7 +115,7 @@ def rank_failure(lines: Sequence[Spec | None], text: str) -> str:
         if call.get("note") or call.get("exit_code") != 0:
             why = call.get("note") or f"exit code {call.get('exit_code')}"
             return f"rank {rank} on {call.get('host')}: {why}"
-    if "Out of bounds values : 0 OK" not in text:
+    if end not in text:
         return "its table has no end, or says of wrong values"
     return ""
 
@@ -212,9 +202,9 @@ class LauncherCall(Call):
 class Driver:
     """The launches of all rounds, and then the halves of those that are bad."""
 
-    def __init__(self, orders: Spec, writer: results_file.Writer) -> None:
+    def __init__(self, orders: LaunchList, writer: results_file.Writer) -> None:
         self._orders, self._writer = orders, writer
-        self._deadline = time.monotonic() + orders["deadline_s"]
+        self._deadline = time.monotonic() + orders.deadline_s
         self._count = 0
         self._job_nodes = slurm_job.nodes()
         self._has_hung = False
@@ -225,9 +215,9 @@ class Driver:
 
     def run(self) -> None:
         bad: list[tuple[int, Launch, Numbers]] = []
-        for number, one in enumerate(self._orders["rounds"]):
+        for number, one in enumerate(self._orders.rounds):
             began = time.monotonic()
-            launches, bounds = self._first(one["places"], one["order"])
+            launches, bounds = self._first(one.places, one.order)
             seconds = round(time.monotonic() - began, 3)
             self._writer.write({"event": "round", "round": number, "seconds": seconds})
             for launch in launches:
@@ -243,14 +233,14 @@ class Driver:
         """The first launches of a round, and the bounds of its numbers: where these are not known,
         they follow from the best of some parts.
         """
-        order = self._orders["orders"][number]
-        is_known = bool(order["bounds"])
-        bounds: Numbers = {**order["least"], **order["bounds"]}
-        count = len(places) if not order["together"] else 1 if is_known else _PARTS
+        order = self._orders.orders[number]
+        is_known = bool(order.bounds)
+        bounds: Numbers = {**order.least, **order.bounds}
+        count = len(places) if not order.together else 1 if is_known else _PARTS
         launches = [Launch(part, number) for part in split(places, count)]
         self._launch(launches, bounds)
         if not is_known:
-            by_peers = best(launches, order["spread"])
+            by_peers = best(launches, order.spread)
             bounds = {
                 m: max(by_peers.get(m, 0.0), bounds.get(m, 0.0)) for m in (*by_peers, *bounds)
             }
@@ -323,46 +313,46 @@ class Driver:
 
     def _limit_s(self, launch: Launch) -> float | None:
         """The limit of its ranks; None where too little time is left for a launch."""
-        order = self._orders["orders"][launch.order]
+        order = self._orders.orders[launch.order]
         is_short = self._has_hung or launch.parent is not None
-        own = order["short_limit_s"] if is_short else order["ranks"]["run_limit_s"]
+        own = order.short_limit_s if is_short else order.ranks.run_limit_s
         left = self._deadline - time.monotonic() - START_S - HANG_S
-        expected_s: float = order["expected_s"]
-        if left <= expected_s:
-            launch.lacked = f": {expected_s:.0f} s were expected, {max(left, 0):.0f} s left"
+        if left <= order.expected_s:
+            launch.lacked = f": {order.expected_s:.0f} s were expected, {max(left, 0):.0f} s left"
             return None
         return float(min(own, left))
 
     def _hosts(self, launch: Launch) -> list[str]:
         """Of every rank, in their order."""
-        places, count = self._orders["places"], self._orders["ranks_per_node"]
-        nodes = [node for place in launch.places for node in places[place]["nodes"]]
+        places, count = self._orders.places, self._orders.ranks_per_node
+        nodes = [node for place in launch.places for node in places[place].nodes]
         return [node for node in nodes for _ in range(count)]
 
     def _start(self, launch: Launch, limit_s: float) -> LauncherCall:
         launch.number, self._count = self._count, self._count + 1
-        order, hosts = self._orders["orders"][launch.order], self._hosts(launch)
+        order, hosts = self._orders.orders[launch.order], self._hosts(launch)
         folder = Path.cwd() / f"launch{launch.number}"
         folder.mkdir()
-        spec = {**order["ranks"], "run_limit_s": limit_s}
+        ranks = dataclasses.replace(order.ranks, run_limit_s=limit_s)
         if len(launch.places) > 1:
             each = {"ranks": str(len(hosts) // len(launch.places))}
-            split = {name: filled([word], each)[0] for name, word in order["together"].items()}
-            spec["environment"] = {**spec["environment"], **split}
-        for name, content in {**order["files"], _ORDERS: spec}.items():
+            together = order.together or {}
+            split = {name: filled([word], each)[0] for name, word in together.items()}
+            ranks = dataclasses.replace(ranks, environment={**ranks.environment, **split})
+        for name, content in {**order.files, _ORDERS: ranks.document()}.items():
             (folder / name).write_text(json.dumps(content), encoding="utf-8")
         (folder / _HOSTS).write_text("".join(f"{host}\n" for host in hosts), encoding="utf-8")
-        launcher = self._orders["launcher"]
-        argv = filled(launcher["argv"], {"folder": str(folder)})
+        launcher = self._orders.launcher
+        argv = filled(launcher.argv, {"folder": str(folder)})
         environment = dict(os.environ)
-        if launcher["kind"] == "srun":
+        if launcher.kind == "srun":
             # In this order, also where it is not Slurm's; --nodes would contradict it.
             argv += [f"--ntasks={len(hosts)}", "--distribution=arbitrary"]
             environment["SLURM_HOSTFILE"] = str(folder / _HOSTS)
             environment.update(slurm_job.as_if_of(set(hosts), self._job_nodes))
         else:
             argv += ["-np", str(len(hosts)), "--hostfile", str(folder / _HOSTS), "--map-by", "seq"]
-        call = LauncherCall(folder, [*argv, *self._orders["program"], _ORDERS], environment)
+        call = LauncherCall(folder, [*argv, *self._orders.program, _ORDERS], environment)
         self._running.append(call)
         return call
 
@@ -394,9 +384,10 @@ class Driver:
         files = [folder / f"rank{rank}.json" for rank in range(len(hosts))]
         lines = list(self._readers.map(_document, files))
         table = _text(folder / "rank0.out")
-        launch.why = rank_failure(lines, table) or call.note
+        order = self._orders.orders[launch.order]
+        launch.why = rank_failure(lines, table, order.table.end) or call.note
         try:
-            launch.numbers = largest(table)
+            launch.numbers = largest(table, order.table)
         except ValueError as error:
             launch.why = launch.why or str(error)
         self._bound(launch, bounds)
@@ -417,13 +408,13 @@ class Driver:
         launch: Launch,
         call: LauncherCall,
         folder: Path,
-        lines: Sequence[Spec | None],
+        lines: Sequence[Document | None],
         table: str,
         words: str,
     ) -> None:
         """Move all that a launch left from its files, four a rank, into the record."""
-        spec = self._orders["orders"][launch.order]["ranks"]
-        names = [name for name in (spec.get("result", ""), "hang.out") if name]
+        ranks_order = self._orders.orders[launch.order].ranks
+        names = [name for name in (ranks_order.result, "hang.out") if name]
         self._writer.write(
             {
                 "event": "launch",
@@ -437,7 +428,7 @@ class Driver:
                 "files": {n: text for n in names if (text := _text(folder / n))},
             }
         )
-        each, logs = len(lines) // len(launch.places), spec.get("logs", ())
+        each, logs = len(lines) // len(launch.places), ranks_order.logs
         for first in range(0, len(lines), _AT_A_TIME):
             ranks = range(first, min(first + _AT_A_TIME, len(lines)))
             there = [rank for rank in ranks if lines[rank] is not None]
@@ -464,7 +455,7 @@ def best(launches: Iterable[Launch], spread: float) -> dict[str, float]:
     return {metric: (1 - spread) * value for metric, value in highest.items()}
 
 
-def _left(folder: Path, rank: int, role: str, logs: Sequence[str]) -> Spec:
+def _left(folder: Path, rank: int, role: str, logs: Sequence[str]) -> Document:
     """What a rank printed and logged, and its exit line."""
     own = f"rank{rank}"
     texts = {suffix: _text(folder / f"{own}{suffix}") for suffix in logs}
@@ -482,7 +473,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _document(path: Path) -> Spec | None:
+def _document(path: Path) -> Document | None:
     """An exit line; None where it is not there, or not whole."""
     try:
         document = json.loads(_text(path))
@@ -502,14 +493,15 @@ def _terminate(*_: object) -> NoReturn:
 
 def main() -> int:
     try:
-        orders: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        document = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        orders = LaunchList.read(document, sys.argv[1])
         writer = results_file.Writer(results_file.FILE)
     except (OSError, ValueError, RecursionError) as error:
         print(f"launches: {error}", file=sys.stderr)
         return 2
     began, why, code = time.monotonic(), "", 0
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    writer.write({"event": "begin", "host": node_name(), "time": now, "nodes": orders["nodes"]})
+    writer.write({"event": "begin", "host": node_name(), "time": now, "nodes": orders.nodes})
     signal.signal(signal.SIGTERM, _terminate)
     driver = Driver(orders, writer)
     try:

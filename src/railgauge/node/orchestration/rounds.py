@@ -24,7 +24,7 @@ import contextlib
 import functools
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ Write = Callable[[Event], None]
 class Place:
     """A place of a round that has begun to be prepared."""
 
-    def __init__(self, index: int, number: int, roles: dict[str, str]) -> None:
+    def __init__(self, index: int, number: int, roles: Mapping[str, str]) -> None:
         self.index, self.round, self.roles = index, number, roles
         #: roles that have answered; that are not prepared yet; that have not ended yet
         self.answered: set[str] = set()
@@ -255,14 +255,15 @@ class Rounds:
         usual = interface_rate.most_resent([self._resent[n] for n in first if n in self._resent], 0)
         judged = {}
         for index in places:
-            place, rate, well = self._sweep.places[index], rates.get(index), self._good[index]
-            if well and rate is not None:
-                of_then, order = kept[index], self._sweep.orders[place.order]
+            rate, well = rates.get(index), self._good[index]
+            order = self._sweep.pair_order(index)
+            if well and rate is not None and order is not None:
+                of_then = kept[index]
                 # What interfaces carry is more than the payload.
-                least = max(bound, order.get("least_gbits", 0.0))
+                least = max(bound, order.least_gbits or 0.0)
                 well = rate >= least and (of_then is None or of_then >= of_before)
                 # Where a link loses packets, its rate may still be that of its peers.
-                most = order.get("most_resent")
+                most = order.most_resent
                 lossy = most is not None and self._resent.get(index, 0) > most + usual
                 well = well and not lossy
             judged[index] = well

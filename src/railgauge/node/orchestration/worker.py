@@ -15,8 +15,9 @@ import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from railgauge.node.orchestration.sweep_file import Spec
+from railgauge.node.orders.places import PlaceOrder
 from railgauge.node.system import processes
 from railgauge.node.system.tool_call import watch_clock
 from railgauge.node.transport.channel import Channel, Peer
@@ -33,7 +34,7 @@ def load(programs: Iterable[str]) -> None:
         importlib.import_module(f"{_RUNNERS}.{program}")
 
 
-def start(program: str, spec: Spec, role: str) -> tuple[int, socket.socket]:
+def start(program: str, place: PlaceOrder[Any], role: str) -> tuple[int, socket.socket]:
     """Fork the side; its process id, and the agent's end of its socket."""
     ours, its = socket.socketpair()
     parent = os.getpid()
@@ -45,7 +46,7 @@ def start(program: str, spec: Spec, role: str) -> tuple[int, socket.socket]:
     code = 1
     try:
         _become_worker(parent, keep=its.fileno())
-        code = _run(program, spec, role, Channel(its))
+        code = _run(program, place, role, Channel(its))
     finally:
         os._exit(code)
 
@@ -67,10 +68,10 @@ def _become_worker(parent: int, keep: int) -> None:
     watch_clock()
 
 
-def _run(program: str, spec: Spec, role: str, channel: Channel) -> int:
+def _run(program: str, place: PlaceOrder[Any], role: str, channel: Channel) -> int:
     try:
         side = importlib.import_module(f"{_RUNNERS}.{program}").side
-        side(spec, role, Peer(channel))
+        side(place, role, Peer(channel))
         return 0
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1

@@ -6,8 +6,8 @@ server's says that it is `ready`, and the client's runs the client. No one sleep
 every wait has a limit. Each side leaves its tool's outputs, and an exit line, without which the run
 counts as failed.
 
-`ways` lists several ways (`interface`, `rdma`) on which the tool runs at the same time, all clients
-started once all servers listen. The roles of the first are then `server0` and `client0`, and so on.
+`links` lists several links on which the tool runs at the same time, all clients started once all
+servers listen. The roles of the first are then `server0` and `client0`, and so on.
 
 In the tools' argv, {port} is the server's port, {server} its address; {own_address} is that of the
 `interface` that the side should use; {device}, {ib_port} and {gid_index} are those of the rail that
@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from railgauge.node.orders.places import ClientServerOrder, LinkOrder, PlaceOrder
 from railgauge.node.runners import cpu_load, repeat, reverse
 from railgauge.node.system import network_path, rdma_devices
 from railgauge.node.system.counter_watch import Watch
@@ -50,7 +51,7 @@ _AFTER_S = 10.0
 #: The number of a side in its exit line.
 _RANKS = {"server": 0, "client": 1}
 
-Spec = dict[str, Any]
+Pair = PlaceOrder[ClientServerOrder]
 Values = dict[str, str]
 Facts = dict[str, Any]
 
@@ -95,15 +96,11 @@ def is_listening_by_cm(port: int, server: Call) -> bool:
     return listening and server.sleeps
 
 
-def by_connection_manager(spec: Spec) -> bool:
-    return bool((spec.get("rdma") or {}).get("connection_manager"))
-
-
 class Lane:
-    """One of the ways on which the tool runs: its orders, what this side says of it, its number."""
+    """One of the links on which the tool runs: its order, what this side says of it, its number."""
 
-    def __init__(self, spec: Spec, number: str = "") -> None:
-        self.spec = spec
+    def __init__(self, pair: Pair, link: LinkOrder, number: str = "") -> None:
+        self.pair, self.link = pair, link
         self.number = number
         self.facts: Facts = {}
         self.values: Values = {}
@@ -112,19 +109,30 @@ class Lane:
 
     def call(self, role: str, **values: str) -> Call:
         """Start the tool of `role`, on the CPUs near the way."""
-        argv = filled(self.spec[role], {**self.values, **values})
+        argv = filled(self.pair.order.argv_of(role), {**self.values, **values})
         return Call(f"{role}{self.number}", argv, cpus=network_path.cpus_of(self.facts))
 
+    def describe(self, role: str) -> None:
+        """Look up this side's path to the other node; PathError where there is none."""
+        peer = self.pair.hosts["client" if role == "server" else "server"]
+        names = self.pair.names.get(peer, ())
+        self.values = network_path.describe(self.link, role, peer, names, self.facts)
 
-def lanes_of(spec: Spec) -> list[Lane]:
-    """Of several ways each has a number behind the names of its roles; an only one has none."""
-    if "ways" not in spec:
-        return [Lane(spec)]
-    return [Lane({**spec, **one}, str(number)) for number, one in enumerate(spec["ways"])]
+    @property
+    def by_connection_manager(self) -> bool:
+        return self.link.rdma is not None and self.link.rdma.connection_manager
+
+
+def lanes_of(pair: Pair) -> list[Lane]:
+    """Of several links each has a number behind the names of its roles; an only one has none."""
+    order = pair.order
+    if not order.links:
+        return [Lane(pair, LinkOrder(order.rdma, order.interface))]
+    return [Lane(pair, link, str(number)) for number, link in enumerate(order.links)]
 
 
 #: what a side does once its ways are described: a call for each way
-Work = Callable[[Spec, list[Lane], Peer], list[Call]]
+Work = Callable[[Pair, list[Lane], Peer], list[Call]]
 
 
 def start_server(
@@ -134,7 +142,7 @@ def start_server(
 
     `prepare` gets the values with {port} before each try.
     """
-    by_cm = by_connection_manager(lane.spec)
+    by_cm = lane.by_connection_manager
     for attempt in range(3):
         port = free_port()
         prepare({**lane.values, "port": str(port)})
@@ -145,15 +153,15 @@ def start_server(
             server.ends_within(POLL_S)
         if server.process is None or attempt == 2 or time.monotonic() >= deadline:
             break
-    server.kill(f"did not listen within {lane.spec['start_limit_s']} s")
+    server.kill(f"did not listen within {lane.pair.order.start_limit_s:g} s")
     return server, None
 
 
 @contextlib.contextmanager
-def watched(spec: Spec, lanes: list[Lane]) -> Iterator[None]:
+def watched(pair: Pair, lanes: list[Lane]) -> Iterator[None]:
     """The counters of this node around what happens inside, kept with the first way."""
     sampled = {name for lane in lanes for name in lane.facts.get("sampled", ())}
-    watch = Watch(sorted(sampled), budgets=spec.get("budgets", ()))
+    watch = Watch(sorted(sampled), budgets=pair.order.budgets)
     watch.start()
     try:
         yield
@@ -162,20 +170,21 @@ def watched(spec: Spec, lanes: list[Lane]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def measured(spec: Spec, lanes: list[Lane], role: str, peer: Peer) -> Iterator[None]:
+def measured(pair: Pair, lanes: list[Lane], role: str, peer: Peer) -> Iterator[None]:
     """What happens inside is the measurement: in its round, with the counters of both nodes on."""
     peer.prepared()
     peer.wait_go()
     for lane in lanes:
         lane.facts.update(network_path.state_before(lane.facts))
     facts = lanes[0].facts
-    loaded = cpu_load.made(spec.get("contention"), role, facts, peer)
-    with watched(spec, lanes), network_path.made(spec.get("wan"), role, facts), loaded:
+    loaded = cpu_load.made(pair.order.contention, role, facts, peer)
+    with watched(pair, lanes), network_path.made(pair.order.wan, role, facts), loaded:
         yield
 
 
-def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
-    deadline = time.monotonic() + spec["start_limit_s"]
+def serve(pair: Pair, lanes: list[Lane], peer: Peer) -> list[Call]:
+    order = pair.order
+    deadline = time.monotonic() + order.start_limit_s
     servers, ports = [], []
     try:
         for lane in lanes:
@@ -184,12 +193,12 @@ def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
             ports.append(port)
         if None in ports:
             _give_up(servers, ports)
-            with watched(spec, lanes):
+            with watched(pair, lanes):
                 return servers
-        with measured(spec, lanes, "server", peer):
+        with measured(pair, lanes, "server", peer):
             peer.send("ready", [address_of(lane, port) for lane, port in zip(lanes, ports)])
             # The client may wait as long to start as the server did; then it has its time.
-            limit_s = spec["start_limit_s"] + spec["run_limit_s"] + _AFTER_S
+            limit_s = order.start_limit_s + order.run_limit_s + _AFTER_S
             peer.wait(servers, limit_s)
             after(servers, peer)
     finally:
@@ -220,11 +229,11 @@ def _give_up(servers: Sequence[Call], ports: Sequence[int | None]) -> None:
 def address_of(lane: Lane, port: int | None) -> dict[str, Any]:
     """Where the client finds the server of this way."""
     # The control connection; rdma_cm's is over the rail itself.
-    kind = "rail_address" if by_connection_manager(lane.spec) else "address"
-    return {"address": lane.facts.get(kind) or lane.spec["server_host"], "port": port}
+    kind = "rail_address" if lane.by_connection_manager else "address"
+    return {"address": lane.facts.get(kind) or lane.pair.hosts["server"], "port": port}
 
 
-def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dict[str, Any]]:
+def find_servers(lane: Lane, peer: Peer, limit_s: float) -> list[dict[str, Any]]:
     """What the server's side says of each way once its servers listen and its node's counters run;
     PathError where it does not.
     """
@@ -232,9 +241,12 @@ def find_servers(spec: Spec, lane: Lane, peer: Peer, limit_s: float) -> list[dic
     ready: list[dict[str, Any]] | None = peer.receive("ready", limit_s)
     if ready is None:
         waited = time.monotonic() - began
-        raise network_path.PathError(f"no server on {spec['server_host']} after {waited:.1f} s")
-    if "round_trip_most_ms" in spec:
-        lane.facts.update(network_path.round_trip(ready[0]["address"], spec["round_trip_most_ms"]))
+        raise network_path.PathError(
+            f"no server on {lane.pair.hosts['server']} after {waited:.1f} s"
+        )
+    most_ms = lane.pair.order.round_trip_most_ms
+    if most_ms is not None:
+        lane.facts.update(network_path.round_trip(ready[0]["address"], most_ms))
     return ready
 
 
@@ -254,16 +266,16 @@ def _as_they_end(
         left = [one for one in left if one not in ended]
 
 
-def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
+def connect(pair: Pair, lanes: list[Lane], peer: Peer) -> list[Call]:
     clients: list[Call] = []
-    with measured(spec, lanes, "client", peer):
-        ready = find_servers(spec, lanes[0], peer, spec["start_limit_s"] + 5)
+    with measured(pair, lanes, "client", peer):
+        ready = find_servers(lanes[0], peer, pair.order.start_limit_s + 5)
         began = time.monotonic()
         try:
             for lane, there in zip(lanes, ready):
                 values = {"server": there["address"], "port": str(there["port"])}
                 clients.append(lane.call("client", **values))
-            for _, lane in _as_they_end(clients, lanes, began + spec["run_limit_s"]):
+            for _, lane in _as_they_end(clients, lanes, began + pair.order.run_limit_s):
                 lane.facts["ended_s"] = round(time.monotonic() - began, 3)
             # From the start of the first to the end of the last: what they moved took that long.
             lanes[0].facts["span_s"] = round(time.monotonic() - began, 3)
@@ -277,57 +289,56 @@ def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
     return clients
 
 
-def find_programs(spec: Spec, role: str, facts: Facts) -> None:
+def find_programs(order: ClientServerOrder, role: str, facts: Facts) -> None:
     """PathError, and a fact, where this node lacks a program that its side runs."""
-    os.environ["PATH"] = search_path(spec)
-    programs = spec.get("programs", {}).get(role, ())
+    os.environ["PATH"] = search_path(order.path)
+    programs = order.programs_of(role)
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         facts["missing"] = missing
         raise network_path.PathError(f"{', '.join(missing)} not found on this node")
 
 
-def run(spec: Spec, role: str, peer: Peer, work: Work) -> dict[str, Any]:
+def run(pair: Pair, role: str, peer: Peer, work: Work) -> dict[str, Any]:
     """This side's part; leaves its exit lines, also where the tool could not be started. The line
     of the first way.
     """
-    other = "client" if role == "server" else "server"
-    lanes = lanes_of(spec)
+    order, lanes = pair.order, lanes_of(pair)
     first = lanes[0]
     try:
         for lane in lanes:
-            lane.values = network_path.describe(lane.spec, role, spec[f"{other}_host"], lane.facts)
-            cpu_load.place(spec.get("contention"), role, lane.facts)
-        find_programs(spec, role, first.facts)
-        calls = work(spec, lanes, peer)
+            lane.describe(role)
+            cpu_load.place(order.contention, role, lane.facts)
+        find_programs(order, role, first.facts)
+        calls = work(pair, lanes, peer)
     except network_path.PathError as error:
         note = f"not started: {error}"
         calls = [Call.never_started(f"{role}{lane.number}", note) for lane in lanes]
-    if repeat.FACT in spec:
-        repeat.note(spec, calls, first.facts)
+    if order.unmeasured is not None:
+        repeat.note(order.unmeasured, calls, first.facts)
     lines = []
     for lane, call in zip(lanes, calls):
         lane.facts.update(network_path.state_after(lane.facts))
-        line = exit_line(call, spec["tool"], spec["version"], lane.facts, _RANKS[role])
+        line = exit_line(call, pair.tool, order.version, lane.facts, _RANKS[role])
         peer.report(call, line, lane.files)
         lines.append(line)
     peer.finished(any(call.process is not None for call in calls))
     return lines[0]
 
 
-def measure(spec: Spec, role: str, peer: Peer, works: Mapping[str, Work]) -> None:
+def measure(pair: Pair, role: str, peer: Peer, works: Mapping[str, Work]) -> None:
     """This side of a place: one direction, and what follows it where that is asked for."""
 
-    def again(spec: Spec, role: str, peer: Peer) -> dict[str, Any]:
-        return run(spec, role, peer, works[role])
+    def again(pair: Pair, role: str, peer: Peer) -> dict[str, Any]:
+        return run(pair, role, peer, works[role])
 
-    line = again(spec, role, peer)
-    if repeat.FACT in spec:
-        line = repeat.measure(spec, role, peer, line, again)
-    if "least_gbits" in spec:
-        reverse.measure(spec, role, peer, line, again)
+    line, least_gbits = again(pair, role, peer), pair.order.least_gbits
+    if pair.order.unmeasured is not None:
+        line = repeat.measure(pair, role, peer, line, again)
+    if least_gbits is not None:
+        reverse.measure(pair, role, peer, line, least_gbits, again)
 
 
-def side(spec: Spec, role: str, peer: Peer) -> None:
-    """A side of a place of the program `pair`."""
-    measure(spec, role, peer, {"server": serve, "client": connect})
+def side(pair: Pair, role: str, peer: Peer) -> None:
+    """A side of a place of the program `client_server`."""
+    measure(pair, role, peer, {"server": serve, "client": connect})

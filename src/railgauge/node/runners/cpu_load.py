@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from railgauge.node.orders.places import CpuLoadOrder
 from railgauge.node.runners import stressor
 from railgauge.node.system import processes
 from railgauge.node.system.network_path import PathError, cpus_of, folded, of_device
@@ -54,7 +55,7 @@ def _no_state_in(facts: Facts) -> Iterator[None]:
         raise
 
 
-def place(order: Facts | None, role: str, facts: Facts) -> None:
+def place(order: CpuLoadOrder | None, role: str, facts: Facts) -> None:
     """Choose the tool's CPUs, and those to be kept busy, and put them into `facts`; PathError where
     this node has no such.
     """
@@ -63,12 +64,12 @@ def place(order: Facts | None, role: str, facts: Facts) -> None:
             _place(order, role, facts)
 
 
-def _place(order: Facts, role: str, facts: Facts) -> None:
+def _place(order: CpuLoadOrder, role: str, facts: Facts) -> None:
     allowed = frozenset(os.sched_getaffinity(0))
-    on = order["on"].get(role)
-    stated = (on or {}).get("near")
+    on = order.on.get(role)
+    stated = on.near if on else None
     near = cpus_of({"cpus": stated} if stated else facts) & allowed
-    device, state = facts.get("netdev") or facts.get("device"), order["state"]
+    device, state = facts.get("netdev") or facts.get("device"), order.state
     if stated and not near:
         raise PathError(
             f"none of this node's CPUs, {folded(allowed)}, is of {stated}, near {device}"
@@ -81,7 +82,7 @@ def _place(order: Facts, role: str, facts: Facts) -> None:
             _nowhere_far(facts, f"all of this node's CPUs, {folded(allowed)}, are {known}", numa)
     else:
         home = near or allowed
-    tool = frozenset(sorted(home)[: order["cores"]])
+    tool = frozenset(sorted(home)[: order.cores])
     facts["cpus"] = folded(tool)
     contention: Facts = {
         "state": state,
@@ -93,7 +94,7 @@ def _place(order: Facts, role: str, facts: Facts) -> None:
     if stated:
         contention["near"] = folded(near)
     if on is not None:
-        contention["on"] = on["host"]
+        contention["on"] = on.host
         return
     beside = allowed - {sibling for cpu in tool for sibling in _siblings(cpu)}
     if state == "beside" and not beside:
@@ -129,18 +130,18 @@ def _siblings(cpu: int) -> frozenset[int]:
     return cpus_of({"cpus": read_sysfs(path) or ""}) | {cpu}
 
 
-def _argv(order: Facts, role: str, contention: Facts) -> list[str]:
+def _argv(order: CpuLoadOrder, role: str, contention: Facts) -> list[str]:
     """How the stressors, or whoever looks at an idle host, are started."""
     wanted: Facts = {}
-    if order["state"] in ("busy", "beside"):
-        wanted = {"program": order["program"], "at_most_s": order["at_most_s"]}
-    on = order["on"].get(role)
+    if order.state in ("busy", "beside"):
+        wanted = {"program": list(order.program), "at_most_s": order.at_most_s}
+    on = order.on.get(role)
     if on is None:
         wanted["cpus"] = contention["stressed"]
         return [sys.executable, "-E", "-S", stressor.__file__, json.dumps(wanted)]
-    wanted["but" if "but" in on else "cpus"] = on.get("but") or on["cpus"]
+    wanted.update({"cpus": on.cpus} if on.but is None else {"but": on.but})
     text = Path(stressor.__file__).read_text(encoding="utf-8")
-    return [*_SSH, on["host"], shlex.join(["python3", "-c", text, json.dumps(wanted)])]
+    return [*_SSH, on.host, shlex.join(["python3", "-c", text, json.dumps(wanted)])]
 
 
 class _Stressors:
@@ -222,7 +223,7 @@ def _own_user_s() -> float:
 
 
 @contextlib.contextmanager
-def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[None]:
+def made(order: CpuLoadOrder | None, role: str, facts: Facts, peer: Peer) -> Iterator[None]:
     """The host in the state that is asked for while what is inside runs, on the server's side until
     the client has ended, and in `facts` how it was before and after. PathError where it cannot be
     had.
@@ -231,7 +232,7 @@ def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[N
         yield
         return
     contention = facts["contention"]
-    loads = not order["on"].get(role, {}).get("by_other")
+    loads = not (role in order.on and order.on[role].by_other)
     with _no_state_in(facts):
         stressors = _Stressors(_argv(order, role, contention)) if loads else None
     try:
@@ -239,7 +240,7 @@ def made(order: Facts | None, role: str, facts: Facts, peer: Peer) -> Iterator[N
             before = stressors.hear(_BEGIN_S) if stressors else None
             host = contention.get("on")
             numa = before["numa_nodes"] if before and host else []
-            if before and host and order["state"] == "far" and len(numa) < 2:
+            if before and host and order.state == "far" and len(numa) < 2:
                 nodes = f"NUMA node {numa[0]}" if numa else "NUMA nodes that nobody knows"
                 _nowhere_far(facts, f"the CPUs of {host}, {before['cpus']}, are of {nodes}", numa)
         own_s = _own_user_s()

@@ -31,8 +31,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from railgauge.node.orders.places import TransferOrder
 from railgauge.node.runners import client_server, file_set, wdt_url
-from railgauge.node.runners.client_server import Facts, Lane, Spec, Values
+from railgauge.node.runners.client_server import Facts, Lane, Pair, Values
 from railgauge.node.system import network_path, processes
 from railgauge.node.system.network_path import PathError
 from railgauge.node.system.tool_call import KINDS, OUTPUT_BYTES, Call, filled, start
@@ -116,10 +117,11 @@ def write_private(path: str, text: str) -> None:
 class Side:
     """What one side has and does, whatever the tool is."""
 
-    def __init__(self, spec: Spec, role: str, lane: Lane, peer: Peer, folder: str) -> None:
-        self.spec, self.role, self.lane, self.peer, self.folder = spec, role, lane, peer, folder
+    def __init__(self, role: str, lane: Lane, peer: Peer, folder: str) -> None:
+        self.role, self.lane, self.peer, self.folder = role, lane, peer, folder
+        self.order = lane.pair.order
+        self.transfer = transfer_of(lane.pair)
         self.facts = facts = lane.facts
-        self.orders: dict[str, Any] = spec["transfer"]
         self.cpus = network_path.cpus_of(facts)
         user = pwd.getpwuid(os.getuid())
         self.values = {
@@ -129,21 +131,27 @@ class Side:
             "user": user.pw_name,
             "group": grp.getgrgid(user.pw_gid).gr_name,
             # sshd starts itself again, and insists on its whole path.
-            "program": shutil.which(spec["programs"][role][0]) or "",
+            "program": shutil.which(self.order.programs[role][0]) or "",
             "search_path": os.environ.get("PATH", ""),
         }
         Path(folder, "into").mkdir()
-        if "replay" in self.orders:
+        if self.transfer.replay is not None:
             # For a stand-in of a rehearsal, which is started in this folder.
-            Path(folder, "replay.json").write_text(json.dumps(self.orders["replay"]))
+            Path(folder, "replay.json").write_text(json.dumps(self.transfer.replay))
 
     @property
     def sends(self) -> bool:
-        return bool(self.orders["sender"] == self.role)
+        return self.transfer.sender == self.role
+
+    @property
+    def limit_s(self) -> float:
+        """From the server's start to the client's exit line: it may have to verify first."""
+        order = self.order
+        return order.start_limit_s + order.run_limit_s + self.transfer.prepare_limit_s + 10
 
     def make_files(self) -> None:
         if self.sends:
-            files, size = self.orders["files"], self.orders["file_bytes"]
+            files, size = self.transfer.files, self.transfer.file_bytes
             try:
                 manifest = file_set.make(f"{self.folder}/set", files, size)
             except OSError as error:
@@ -153,9 +161,9 @@ class Side:
 
     def verify(self) -> None:
         """Put what arrived here into the facts."""
-        if self.sends or not self.orders["arrives"]:
+        if self.sends or not self.transfer.arrives:
             return
-        (folder,) = filled([self.orders["arrives"]], self.values)
+        (folder,) = filled([self.transfer.arrives], self.values)
         if not Path(folder).is_dir():
             # Nothing came; that nothing is proved is said by there being no sums.
             return
@@ -168,7 +176,7 @@ class Side:
 
     def write_configuration(self, values: Values) -> None:
         """The files that the tool reads; a second try on another port writes them anew."""
-        for path, text in self.orders["configuration"].get(self.role, {}).items():
+        for path, text in self.transfer.configuration.get(self.role, {}).items():
             target, content = filled([path, text], values)
             with contextlib.suppress(FileNotFoundError):
                 Path(target).unlink()
@@ -273,21 +281,21 @@ def stop(server: Call) -> None:
 
 
 def serve_with_daemon(side: Side, offer: dict[str, str]) -> Call:
-    spec, more = side.spec, SERVERS[side.orders["by"]].prepare(side, offer)
-    lane = Lane(spec)
+    pair, more = side.lane.pair, SERVERS[side.transfer.by].prepare(side, offer)
+    lane = Lane(pair, side.lane.link)
     lane.values, lane.facts = side.values, side.facts
-    deadline = time.monotonic() + spec["start_limit_s"]
+    deadline = time.monotonic() + side.order.start_limit_s
     server, port = client_server.start_server(lane, deadline, side.write_configuration)
     if port is None:
         server.wait(0)
         server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
         return server
     try:
-        address = side.values["address"] or spec["server_host"]
+        address = side.values["address"] or pair.hosts["server"]
         here = {"address": address, "port": port, "remote": side.folder, **more}
-        with client_server.measured(spec, [side.lane], "server", side.peer):
+        with client_server.measured(pair, [side.lane], "server", side.peer):
             side.peer.send("ready", [here])
-            side.peer.wait([server], _transfer_limit_s(spec))
+            side.peer.wait([server], side.limit_s)
             stop(server)
     finally:
         server.kill("ended with the job")
@@ -303,9 +311,9 @@ def connect_to_daemon(side: Side, ready: dict[str, Any]) -> Call:
         "host_key": ready.get("host_key", ""),
     }
     side.write_configuration(values)
-    secret = SERVERS[side.orders["by"]].environment(side)
+    secret = SERVERS[side.transfer.by].environment(side)
     environment = {**side.environment(), **secret}
-    return Call("client", filled(side.spec["client"], values), environment, side.cpus)
+    return Call("client", filled(side.order.client, values), environment, side.cpus)
 
 
 # ---- WDT, whose receiver ends by itself, and tells where it listens on its output ------------
@@ -352,20 +360,20 @@ class WdtCall(Call):
 
 
 def serve_wdt(side: Side) -> Call:
-    spec = side.spec
-    server = WdtCall("server", filled(spec["server"], side.values), side.cpus)
+    pair, start_limit_s = side.lane.pair, side.order.start_limit_s
+    server = WdtCall("server", filled(side.order.server, side.values), side.cpus)
     try:
-        url = _first_url(server, spec["start_limit_s"])
+        url = _first_url(server, start_limit_s)
         if url is None:
-            server.kill(f"did not listen within {spec['start_limit_s']} s")
+            server.kill(f"did not listen within {start_limit_s:g} s")
             server.wait(0)
             server.note = server.note or f"ended before it listened, exit code {server.exit_code}"
             return server
-        address = side.values["address"] or spec["server_host"]
+        address = side.values["address"] or pair.hosts["server"]
         side.peer.send(_SECRET, url)
-        with client_server.measured(spec, [side.lane], "server", side.peer):
+        with client_server.measured(pair, [side.lane], "server", side.peer):
             side.peer.send("ready", [{"address": address}])
-            side.peer.wait([server], _transfer_limit_s(spec))
+            side.peer.wait([server], side.limit_s)
             client_server.after([server], side.peer)
     finally:
         server.kill("ended with the job")
@@ -386,63 +394,63 @@ def _first_url(server: WdtCall, limit_s: float) -> str | None:
 
 def connect_wdt(side: Side, ready: dict[str, Any]) -> Call:
     values = {**side.values, "server": ready["address"]}
-    return WdtCall("client", filled(side.spec["client"], values), side.cpus, side.secret())
+    return WdtCall("client", filled(side.order.client, values), side.cpus, side.secret())
 
 
 # ---- both sides ------------------------------------------------------------------------------
 
 
-def _transfer_limit_s(spec: Spec) -> float:
-    """From the server's start to the client's exit line: it may have to verify first."""
-    limits = (spec["start_limit_s"], spec["run_limit_s"], spec["transfer"]["prepare_limit_s"])
-    return float(sum(limits)) + 10
+def transfer_of(pair: Pair) -> TransferOrder:
+    """The order's part for a set of files; PathError where it has none."""
+    if pair.order.transfer is None:
+        raise PathError("the order has no `transfer`")
+    return pair.order.transfer
 
 
-def _needed_bytes(orders: dict[str, Any], role: str) -> int:
+def _needed_bytes(transfer: TransferOrder, role: str) -> int:
     """Bytes that a side needs for its files; a receiver that throws them away needs none."""
-    if orders["sender"] != role and not orders["arrives"]:
+    if transfer.sender != role and not transfer.arrives:
         return 0
-    size: int = orders["files"] * (orders["file_bytes"] + BLOCK_BYTES)
-    return size
+    return transfer.files * (transfer.file_bytes + BLOCK_BYTES)
 
 
-def serve(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
-    orders, (lane,) = spec["transfer"], lanes
-    needed = _needed_bytes(orders, "server")
-    with scratch(orders["scratch"], needed, lane.facts) as folder:
-        side = Side(spec, "server", lane, peer, folder)
+def serve(pair: Pair, lanes: list[Lane], peer: Peer) -> list[Call]:
+    transfer, (lane,) = transfer_of(pair), lanes
+    needed = _needed_bytes(transfer, "server")
+    with scratch(transfer.scratch, needed, lane.facts) as folder:
+        side = Side("server", lane, peer, folder)
         side.make_files()
-        offer = peer.receive("offer", orders["prepare_limit_s"])
+        offer = peer.receive("offer", transfer.prepare_limit_s)
         if offer is None:
-            raise PathError(f"{spec['client_host']} was not prepared in time")
+            raise PathError(f"{pair.hosts['client']} was not prepared in time")
         with working_in(folder):
-            by_wdt = orders["by"] == "wdt"
+            by_wdt = transfer.by == "wdt"
             call = serve_wdt(side) if by_wdt else serve_with_daemon(side, offer)
         side.verify()
     return [call]
 
 
-def connect(spec: Spec, lanes: list[Lane], peer: Peer) -> list[Call]:
-    orders, (lane,) = spec["transfer"], lanes
-    needed = _needed_bytes(orders, "client")
-    with scratch(orders["scratch"], needed, lane.facts) as folder:
-        side = Side(spec, "client", lane, peer, folder)
+def connect(pair: Pair, lanes: list[Lane], peer: Peer) -> list[Call]:
+    transfer, (lane,) = transfer_of(pair), lanes
+    needed = _needed_bytes(transfer, "client")
+    with scratch(transfer.scratch, needed, lane.facts) as folder:
+        side = Side("client", lane, peer, folder)
         side.make_files()
-        by_wdt = orders["by"] == "wdt"
-        peer.send("offer", {} if by_wdt else SERVERS[orders["by"]].offer(side))
-        with client_server.measured(spec, lanes, "client", peer):
-            limit_s = orders["prepare_limit_s"] + spec["start_limit_s"] + 5
-            (ready,) = client_server.find_servers(spec, lane, peer, limit_s)
+        by_wdt = transfer.by == "wdt"
+        peer.send("offer", {} if by_wdt else SERVERS[transfer.by].offer(side))
+        with client_server.measured(pair, lanes, "client", peer):
+            limit_s = transfer.prepare_limit_s + pair.order.start_limit_s + 5
+            (ready,) = client_server.find_servers(lane, peer, limit_s)
             with working_in(folder):
                 call = (connect_wdt if by_wdt else connect_to_daemon)(side, ready)
                 try:
-                    call.wait(spec["run_limit_s"])
+                    call.wait(pair.order.run_limit_s)
                 finally:
                     call.kill("ended with the job")
         side.verify()
     return [call]
 
 
-def side(spec: Spec, role: str, peer: Peer) -> None:
-    """A side of a place of the program `transfer`."""
-    client_server.measure(spec, role, peer, {"server": serve, "client": connect})
+def side(pair: Pair, role: str, peer: Peer) -> None:
+    """A side of a place of the program `file_transfer`."""
+    client_server.measure(pair, role, peer, {"server": serve, "client": connect})

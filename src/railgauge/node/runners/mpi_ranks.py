@@ -10,12 +10,10 @@ hangs is asked for its state first (`hang.out`), while all of its ranks still li
 started where the tool, or another of the `programs` that it runs, is not there: the facts name them
 (`missing`).
 
-`watched` says whose counters are wanted: RDMA `devices`, or where there are none the interfaces
-that NCCL_SOCKET_IFNAME (`interfaces`) allows, and the `budgets` that somebody judges. The first
-rank of a node then has them in its facts, with the interfaces beneath (`netdevs`) or those of
-sockets (`socket_interfaces`), what else shows the same traffic (`related`), what became of each
-link (`links`), and what is set of NCCL there (`nccl`). Where it is `simulated`, a stand-in moves
-nothing, and the counters say so.
+Where the order has `watched`, the first rank of a node has the counters in its facts, with the
+interfaces beneath (`netdevs`) or those of sockets (`socket_interfaces`), what else shows the same
+traffic (`related`), what became of each link (`links`), and what is set of NCCL there (`nccl`).
+Where it is `simulated`, a stand-in moves nothing, and the counters say so.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.node.inventory import nccl
+from railgauge.node.orders.ranks import RanksOrder, WatchOrder
 from railgauge.node.system import network_path, processes, rdma_devices
 from railgauge.node.system.counter_watch import Watch
 from railgauge.node.system.tool_call import (
@@ -48,8 +47,6 @@ from railgauge.node.system.tool_call import (
 
 #: What asks a hung job for its state may take so long; the other ranks wait for it.
 HANG_S = 20
-
-Spec = dict[str, Any]
 
 
 def without_environment(document: Any) -> Any:
@@ -87,7 +84,7 @@ class RankCall(Call):
             return start(argv, environment, out, err)
 
 
-def ask_for_state(argv: list[str]) -> None:
+def ask_for_state(argv: Sequence[str]) -> None:
     """Leave what `argv` says of a job that hangs in `hang.out`."""
     with Path("hang.out").open("wb") as out:
         try:
@@ -98,10 +95,9 @@ def ask_for_state(argv: list[str]) -> None:
             out.write(f"{argv[0]}: {error}\n".encode())
 
 
-def _variables(spec: Spec) -> dict[str, str]:
+def _variables(order: RanksOrder) -> dict[str, str]:
     """What the tool is given on this node."""
-    on_nodes = spec.get("environment_on", {})
-    return {**spec.get("environment", {}), **on_nodes.get(node_name(), {})}
+    return {**order.environment, **order.environment_on.get(node_name(), {})}
 
 
 def role_of(rank: int, step: str) -> str:
@@ -115,22 +111,21 @@ def missing(programs: Sequence[str], environment: Mapping[str, str]) -> list[str
     return [name for name in dict.fromkeys(programs) if shutil.which(name, path=path) is None]
 
 
-def run(spec: Spec, rank: int, scratch: str, facts: dict[str, Any], step: str = "") -> Call:
+def run(order: RanksOrder, rank: int, scratch: str, facts: dict[str, Any], step: str = "") -> Call:
     """This rank's call of the tool."""
     values = {"rank": str(rank), "scratch": scratch}
     # What a user's shell exports must not steer the tool: a long timeout hides a bad link.
-    foreign = tuple(spec.get("foreign", ()))
-    inherited = {n: v for n, v in os.environ.items() if not (foreign and n.startswith(foreign))}
-    variables = _variables(spec)
+    inherited = {n: v for n, v in os.environ.items() if not n.startswith(order.foreign)}
+    variables = _variables(order)
     words = filled(list(variables.values()), values)
     environment = {**inherited, **dict(zip(variables, words))}
-    role, argv = role_of(rank, step), filled(spec["argv"], values)
-    if lacking := missing([argv[0], *spec.get("programs", ())], environment):
+    role, argv = role_of(rank, step), filled(order.argv, values)
+    if lacking := missing([argv[0], *order.programs], environment):
         facts["missing"] = lacking
         return Call.never_started(role, f"not started: {', '.join(lacking)} not found on this node")
     call = RankCall(role, argv, environment)
     try:
-        limit_s, ask = spec["run_limit_s"], spec.get("on_hang")
+        limit_s, ask = order.run_limit_s, order.on_hang
         if ask and rank == 0 and not call.ends_within(limit_s):
             ask_for_state(ask)
             limit_s = 0
@@ -147,7 +142,7 @@ LOCAL_RANK = {
 }
 
 
-def netdevs_of(devices: list[str]) -> dict[str, list[str]]:
+def netdevs_of(devices: Sequence[str]) -> dict[str, list[str]]:
     """The interfaces beneath each RDMA device, those of them that are known."""
     netdevs: dict[str, list[str]] = {}
     for device in devices:
@@ -159,22 +154,22 @@ def netdevs_of(devices: list[str]) -> dict[str, list[str]]:
 
 
 @contextlib.contextmanager
-def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
+def watched(order: RanksOrder, facts: dict[str, Any]) -> Iterator[None]:
     """The counters and links of this node around what happens inside, by its first rank."""
-    wanted = spec.get("watched")
-    if wanted is None or os.environ.get(LOCAL_RANK[spec["rank_variable"]]) != "0":
+    wanted = order.watched
+    if wanted is None or os.environ.get(LOCAL_RANK[order.rank_variable]) != "0":
         yield
         return
-    if wanted.get("simulated"):
+    if wanted.simulated:
         facts["counters"] = {"simulated": True}
         yield
         return
     ways = _ways(wanted, facts)
     interfaces = sorted({name for names in ways.values() for name in names})
-    facts["nccl"] = nccl.in_effect(_variables(spec))
-    facts["sampled"] = sorted({*wanted["devices"], *interfaces})
+    facts["nccl"] = nccl.in_effect(_variables(order))
+    facts["sampled"] = sorted({*wanted.devices, *interfaces})
     facts["related"] = related(interfaces)
-    watch = Watch(facts["sampled"], budgets=wanted["budgets"])
+    watch = Watch(facts["sampled"], budgets=wanted.budgets)
     before = {name: _link(name, names) for name, names in ways.items()}
     watch.start()
     try:
@@ -187,20 +182,20 @@ def watched(spec: Spec, facts: dict[str, Any]) -> Iterator[None]:
         }
 
 
-def _ways(wanted: dict[str, Any], facts: dict[str, Any]) -> dict[str, list[str]]:
+def _ways(wanted: WatchOrder, facts: dict[str, Any]) -> dict[str, list[str]]:
     """The interfaces beneath each device; over sockets each interface, and its links if a bond.
 
     Where nobody names them, only those with a cable: containers' come and go.
     """
-    if wanted["devices"]:
-        facts["netdevs"] = netdevs = netdevs_of(wanted["devices"])
+    if wanted.devices:
+        facts["netdevs"] = netdevs = netdevs_of(wanted.devices)
         return {
             d: [m for n in names for m in network_path.members_of(n)]
             for d, names in netdevs.items()
         }
     there = rdma_devices.names_in(Path("/sys/class/net"))
-    facts["socket_interfaces"] = allowed = allowed_interfaces(wanted["interfaces"], there)
-    named = allowed if wanted["interfaces"] else filter(_has_cable, allowed)
+    facts["socket_interfaces"] = allowed = allowed_interfaces(wanted.interfaces, there)
+    named = allowed if wanted.interfaces else filter(_has_cable, allowed)
     return {name: network_path.members_of(name) for name in named}
 
 
@@ -255,14 +250,18 @@ def terminate(*_: object) -> None:
     sys.exit(143)
 
 
-def leave(call: Call, spec: Spec, facts: dict[str, Any], rank: int) -> None:
-    line = exit_line(call, spec["tool"], spec["version"], facts, rank)
+def leave(call: Call, order: RanksOrder, facts: dict[str, Any], rank: int) -> None:
+    line = exit_line(call, order.tool, order.version, facts, rank)
     write_whole(f"{call.role}.json", line)
 
 
 def main() -> int:
-    spec: Spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    rank = int(os.environ[spec["rank_variable"]])
+    try:
+        order = RanksOrder.read(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        print(f"mpi_ranks.py: {sys.argv[1]}: {error}", file=sys.stderr)
+        return 2
+    rank = int(os.environ[order.rank_variable])
     step = sys.argv[2] if len(sys.argv) > 2 else ""
     role = role_of(rank, step)
     processes.adopt_orphans()
@@ -271,21 +270,21 @@ def main() -> int:
     if full:
         # MPI would hang, or fail with other words, where it cannot write what it starts with.
         call = Call.never_started(role, f"not started: no room in {', '.join(full)}")
-        leave(call, spec, {"hostname": host_name()}, rank)
+        leave(call, order, {"hostname": host_name()}, rank)
         return 1
     with tempfile.TemporaryDirectory(prefix="railgauge-") as scratch:
         call = Call.never_started(role, "ended with the job")
         facts: dict[str, Any] = {"hostname": host_name()}
         try:
-            with watched(spec, facts):
-                call = run(spec, rank, scratch, facts, step)
+            with watched(order, facts):
+                call = run(order, rank, scratch, facts, step)
         finally:
-            result = result_of(Path(scratch, spec["result"])) if "result" in spec else None
+            result = result_of(Path(scratch, order.result)) if order.result else None
             if result is not None and rank == 0:
-                write_whole(spec["result"], result)
+                write_whole(str(order.result), result)
             # The signal may come while the tool is being started.
             processes.end_children()
-            leave(call, spec, facts, rank)
+            leave(call, order, facts, rank)
     return 0 if call.exit_code == 0 else 1
 
 

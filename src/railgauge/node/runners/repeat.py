@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from railgauge.node.orders.places import ClientServerOrder, PlaceOrder
 from railgauge.node.system.tool_call import Call
 from railgauge.node.transport.channel import Peer
 
@@ -22,25 +23,23 @@ FACT = "unmeasured"
 #: How long a side waits for the other one's answer, once its own tool has ended.
 ANSWER_S = 30
 
-Spec = dict[str, Any]
 
-
-def note(spec: Spec, calls: Iterable[Call], facts: dict[str, Any]) -> None:
+def note(unmeasured: str, calls: Iterable[Call], facts: dict[str, Any]) -> None:
     """Put into a side's facts what a call that ended well says of why it could not measure."""
     for call in calls:
         found = call.exit_code == 0 and re.search(
-            spec[FACT], call.output("out") + call.output("err")
+            unmeasured, call.output("out") + call.output("err")
         )
         if found:
             facts[FACT] = found[0]
 
 
 def measure(
-    spec: Spec,
+    place: PlaceOrder[ClientServerOrder],
     role: str,
     peer: Peer,
     line: dict[str, Any],
-    run: Callable[[Spec, str, Peer], dict[str, Any]],
+    run: Callable[[PlaceOrder[ClientServerOrder], str, Peer], dict[str, Any]],
 ) -> dict[str, Any]:
     """This side's exit line of the run that counts: `line`, or that of the second one."""
     other = peer.within(PREFIX)
@@ -49,4 +48,4 @@ def measure(
     # Both sides hear of both.
     theirs = other.receive(FACT, ANSWER_S) or [False, False]
     again = well and theirs[0] and (unmeasured or theirs[1])
-    return run(spec, role, other) if again else line
+    return run(place, role, other) if again else line

@@ -6,9 +6,11 @@ What they leave has the roles `back/server` and `back/client`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from railgauge.node.orders.places import ClientServerOrder, PlaceOrder
 from railgauge.node.transport.channel import Peer
 
 PREFIX = "back/"
@@ -27,8 +29,6 @@ _MOSTLY = 0.75
 
 #: How long the server's side waits for the decision, once its own tool has ended.
 ANSWER_S = 30
-
-Spec = dict[str, Any]
 
 
 def rate_gbits(line: dict[str, Any]) -> float | None:
@@ -55,11 +55,12 @@ def on_the_wire(least_gbits: float, mtu_bytes: int | None) -> float:
 
 
 def measure(
-    spec: Spec,
+    place: PlaceOrder[ClientServerOrder],
     role: str,
     peer: Peer,
     line: dict[str, Any],
-    run: Callable[[Spec, str, Peer], object],
+    least_gbits: float,
+    run: Callable[[PlaceOrder[ClientServerOrder], str, Peer], object],
 ) -> None:
     """Both sides, after the first direction: the same with the roles changed, if it was slow.
 
@@ -68,10 +69,11 @@ def measure(
     other = peer.within(PREFIX)
     if role == "client":
         rate, mtu_bytes = rate_gbits(line), line["facts"].get("mtu_bytes")
-        slow = rate is not None and rate < on_the_wire(spec["least_gbits"], mtu_bytes)
+        slow = rate is not None and rate < on_the_wire(least_gbits, mtu_bytes)
         other.send(DECISION, slow)
     else:
         slow = bool(other.receive(DECISION, ANSWER_S))
     if slow:
-        changed = {**spec, "server_host": spec["client_host"], "client_host": spec["server_host"]}
+        hosts = {"server": place.hosts["client"], "client": place.hosts["server"]}
+        changed = dataclasses.replace(place, hosts=hosts)
         run(changed, "server" if role == "client" else "client", other)

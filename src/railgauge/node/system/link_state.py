@@ -109,7 +109,7 @@ def rails(wanted: Facts, root: str, qdisc: Callable[[str], str]) -> list[Facts]:
             "port": port,
             **_rail(device, port, wanted.get("gid_type"), root, qdisc),
         }
-        for rail, (device, port) in rail_ports(wanted, there).items()
+        for rail, (device, port) in rail_ports(wanted.get("names", ()), there).items()
     ]
 
 

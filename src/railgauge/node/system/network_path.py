@@ -11,11 +11,12 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from railgauge.common.ranges import fold_numbers
+from railgauge.node.orders.places import LinkOrder, RailOrder, WanOrder
 from railgauge.node.system import processes, rdma_devices
 from railgauge.node.system.tool_call import filled, path_facts, read_sysfs
 
@@ -39,29 +40,31 @@ class PathError(Exception):
     """The test cannot be made from here, and why."""
 
 
-def describe(spec: Facts, role: str, peer: str, facts: Facts) -> dict[str, str]:
+def describe(
+    link: LinkOrder, role: str, peer: str, names: Sequence[str], facts: Facts
+) -> dict[str, str]:
     """Put what this side says of its way into `facts`; the values for the tool's argv.
 
-    `spec["names"]` may have other names of the peer. Raises PathError where nothing leads to it, or
-    where the rail or interface that the side should use is not there.
+    `names` are other names of the peer. Raises PathError where nothing leads to it, or where the
+    rail or interface that the side should use is not there.
     """
-    facts.update(path_facts(peer, spec.get("names", {}).get(peer, ())))
+    facts.update(path_facts(peer, names))
     facts.update(_socket_buffers())
     values: dict[str, str] = {}
-    if spec.get("interface"):
-        facts.update(_interface(spec["interface"]))
+    if link.interface:
+        facts.update(_interface(link.interface))
         values["own_address"] = facts["address"]
         facts.pop("unresolved", None)
     elif "unresolved" in facts:
         raise PathError(f"no name of {peer} leads to it: {facts['unresolved'][peer]}")
-    if spec.get("rdma"):
-        _find_rail(spec["rdma"], spec["rdma"]["rails"][role], facts)
+    if link.rdma:
+        _find_rail(link.rdma, link.rdma.rails[role], facts)
         values.update(
             device=facts["device"],
             ib_port=str(facts["port"]),
             gid_index=str(facts.get("gid_index", "")),
         )
-    if (spec.get("rdma") or {}).get("connection_manager") and "rail_address" not in facts:
+    if link.rdma and link.rdma.connection_manager and "rail_address" not in facts:
         # InfiniBand: IP over it, if there is any.
         if "netdev" not in facts:
             raise PathError(f"{facts['device']} has no interface, and so no address for rdma_cm")
@@ -178,27 +181,27 @@ def ring_sizes(text: str) -> Facts:
     return {f"ring_{direction.lower()}": int(packets) for direction, packets in sizes}
 
 
-def _find_rail(wanted: Facts, rail: int, facts: Facts) -> None:
+def _find_rail(wanted: RailOrder, rail: int, facts: Facts) -> None:
     """Into `facts`: the device behind a rail, its port, the state of that and the GID to use.
 
     PathError, and the fact `rail_missing`, where it is not there, or nothing tells which one it is.
     """
-    there = [(d, p) for d in rdma_devices.devices(wanted["devices"]) for p in rdma_devices.ports(d)]
-    known, names = rdma_devices.rail_ports(wanted, there), wanted.get("names", ())
-    listed = f"among the RDMA devices like {wanted['devices']} ({_names(there)})"
+    there = [(d, p) for d in rdma_devices.devices(wanted.devices) for p in rdma_devices.ports(d)]
+    known, names = rdma_devices.rail_ports(wanted.names, there), wanted.names
+    listed = f"among the RDMA devices like {wanted.devices} ({_names(there)})"
     why = ""
     if rail not in known:
         why = f"no {names[rail]}, rail {rail}, {listed}" if names else f"no rail {rail} {listed}"
-    elif not names and len(there) != wanted.get("count", len(there)):
-        why = f"which is rail {rail} nothing tells {listed}, expected {wanted['count']} of them"
+    elif not names and len(there) != wanted.count:
+        why = f"which is rail {rail} nothing tells {listed}, expected {wanted.count} of them"
     if why:
         facts["rail_missing"] = why
         raise PathError(why)
     device, port = known[rail]
     facts.update(rail=rail, device=device, port=port, **rdma_devices.port_facts(device, port))
-    if wanted["gid_type"] is not None:
+    if wanted.gid_type is not None:
         try:
-            gid = rdma_devices.gid_index(device, port, wanted["gid_type"])
+            gid = rdma_devices.gid_index(device, port, wanted.gid_type)
         except rdma_devices.FactError as error:
             raise PathError(str(error)) from None
         facts.update(gid_index=gid.number, gid=gid.gid, rail_address=gid.address)
@@ -291,11 +294,9 @@ def _pinged(address: str) -> Facts:
 
 
 @contextlib.contextmanager
-def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
-    """A long way for as long as what is inside runs; as it was before afterwards.
-
-    `wan` has the command lines `set` and `clear`, `ends` (both, server or client), and the numbers
-    `round_trip_ms` and `reorder_percent`. PathError where the way cannot be made.
+def made(wan: WanOrder | None, role: str, facts: Facts) -> Iterator[None]:
+    """A long way for as long as what is inside runs; as it was before afterwards. PathError where
+    the way cannot be made.
     """
     if wan is None:
         yield
@@ -305,38 +306,38 @@ def made(wan: Facts | None, role: str, facts: Facts) -> Iterator[None]:
     if facts["emulation"] != "none":
         raise PathError(
             f"{facts['device']} has {facts['emulation']} already; "
-            f"to take it away: {'; '.join(wan['clear'])}"
+            f"to take it away: {'; '.join(wan.clear)}"
         )
     # Without a delay there is nothing to emulate.
-    if wan["ends"] not in ("both", role) or not wan["round_trip_ms"]:
+    if wan.ends not in ("both", role) or not wan.round_trip_ms:
         yield
         return
     # A program that a signal interrupts while it starts goes on, and may make the way long behind
     # the one that clears it.
     with processes.undisturbed():
         try:
-            _run_lines(wan["set"], wan, facts)
+            _run_lines(wan.set, wan, facts)
         except BaseException:
             # It may be half made; why it could not be made is what counts.
             with contextlib.suppress(PathError):
-                _run_lines(wan["clear"], wan, facts)
+                _run_lines(wan.clear, wan, facts)
             raise
         try:
             with processes.disturbed():
                 yield
         finally:
             try:
-                _run_lines(wan["clear"], wan, facts)
+                _run_lines(wan.clear, wan, facts)
             except PathError as error:
                 facts["way_left"] = str(error)
 
 
-def _run_lines(lines: list[str], wan: Facts, facts: Facts) -> None:
+def _run_lines(lines: Sequence[str], wan: WanOrder, facts: Facts) -> None:
     values = {
         "device": facts["device"],
-        "one_way_ms": f"{wan['round_trip_ms'] / 2:g}",
-        "round_trip_ms": f"{wan['round_trip_ms']:g}",
-        "reorder_percent": f"{wan['reorder_percent']:g}",
+        "one_way_ms": f"{wan.round_trip_ms / 2:g}",
+        "round_trip_ms": f"{wan.round_trip_ms:g}",
+        "reorder_percent": f"{wan.reorder_percent:g}",
     }
     for line in filled(lines, values):
         try:

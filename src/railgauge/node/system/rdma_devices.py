@@ -125,14 +125,13 @@ def ports(device: str, root: str = "/sys") -> list[int]:
 
 
 def rail_ports(
-    wanted: Mapping[str, Any], there: Sequence[tuple[str, int]]
+    names: Sequence[str], there: Sequence[tuple[str, int]]
 ) -> dict[int, tuple[str, int]]:
     """Device and port of each rail, of those that are `there` in the order of their names.
 
     By the `names` of the rails' devices, where they are known: one that is not there shifts no
     other. What has none of these names comes behind all rails. Else by their order.
     """
-    names = wanted.get("names", ())
     left = list(there)
     ports = {}
     for rail, name in enumerate(names):

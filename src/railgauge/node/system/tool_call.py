@@ -140,13 +140,13 @@ def folders_without_room() -> dict[str, int]:
     return full
 
 
-def search_path(spec: Mapping[str, Any]) -> str:
-    """The PATH for the programs of a side, by its orders."""
+def search_path(folders: Sequence[str]) -> str:
+    """The PATH for the programs of a side: first the folders of its order."""
     given = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys([*spec.get("path", ()), *given, *SERVER_FOLDERS]))
+    return os.pathsep.join(dict.fromkeys([*folders, *given, *SERVER_FOLDERS]))
 
 
-def filled(argv: list[str], values: dict[str, str]) -> list[str]:
+def filled(argv: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """The words of `argv` with each {name} of `values` replaced."""
     words = []
     for word in argv:
@@ -431,7 +431,7 @@ def look_up(version: Sequence[str], program: str, path: str | None = None) -> tu
 
 
 def exit_line(
-    call: Call, tool: str, version: list[str], facts: dict[str, Any], rank: int
+    call: Call, tool: str, version: Sequence[str], facts: dict[str, Any], rank: int
 ) -> dict[str, Any]:
     """The exit line, which proves that this call has ended, and how: {"call": ..., "facts": ...}.
 

@@ -41,10 +41,11 @@ def launch(
     groups = [orders["places"][place]["nodes"] for place in places]
     each = len(groups[0]) * orders["ranks_per_node"]
     hosts = [node for nodes in groups for node in nodes for _ in range(orders["ranks_per_node"])]
-    check.here = next(p for p in check.places if p.place == orders["places"][places[0]]["name"])
-    options = dataclasses.replace(
-        check.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
-    )
+    first = next(p for p in check.places if p.place == orders["places"][places[0]]["name"])
+    with check.at(first):
+        options = dataclasses.replace(
+            check.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
+        )
     run = nccl_outputs.Run(options, rate=rate)
     gpu, table = check.fabric.gpu, nccl_outputs.printed(run).replace("NVIDIA GB200", "GPU")
     table = table.replace("] GPU", f"] {gpu}")
@@ -60,7 +61,7 @@ def launch(
             rank=local,
             hosts=hosts[group * each : (group + 1) * each],
             pid=1000 + rank,
-            environment=spec["environment"],
+            environment=spec.get("environment", {}),
             fabric=rehearsal.replayed_fabric(check.fabric),
         )
         text = "".join(f"{said}\n" for said in log if "SIMULATED" not in said)
@@ -95,7 +96,7 @@ def events_of(one: Launch) -> list[results_file.Event]:
 
 def leave(check: Any, change: Change = lambda _: None, rate: float = 50.0) -> None:
     """One launch a round, each good but for what `change` does to the first."""
-    orders = check.orders()
+    orders = check.orders().document()
     events: list[results_file.Event] = []
     for number, one in enumerate(orders["rounds"]):
         made = launch(check, orders, one["order"], one["places"], number, rate)

@@ -32,7 +32,7 @@ def check(tmp_path: Path) -> Iterator[Any]:
     with ended_jobs.session("gb200-nvl72", tmp_path, **wanted) as known:
         made = ended_jobs.ended(known["NcclPair"].kind(variant_num=0), tmp_path / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         yield made
 
 
@@ -46,7 +46,7 @@ def failed(check: Any) -> dict[str, list[str]]:
 
 
 def test_a_round_is_one_launch_of_pairs_in_the_order_of_their_nodes(check: Any) -> None:
-    orders = check.orders()
+    orders = check.orders().document()
     rounds = [[orders["places"][p]["nodes"] for p in one["places"]] for one in orders["rounds"]]
     short = [[[node[-1] for node in nodes] for nodes in pairs] for pairs in rounds]
     assert short == [[["1", "2"], ["3", "4"]], [["2", "3"], ["4", "1"]]]
@@ -56,8 +56,9 @@ def test_a_round_is_one_launch_of_pairs_in_the_order_of_their_nodes(check: Any) 
 
 
 def test_without_a_stored_number_no_launch_may_be_below_its_share_of_the_limit(check: Any) -> None:
-    (order,) = check.orders()["orders"]
-    limit = check.limit(check._largest("busbw"))
+    (order,) = check.orders().document()["orders"]
+    with check.at(check.places[0]):
+        limit = check.limit(check._largest("busbw"))
     assert order["least"] == dict.fromkeys(
         ("busbw", "busbw_in_place"), pytest.approx(0.4 * limit.value)
     )
@@ -68,7 +69,7 @@ def test_a_checkout_may_have_a_blank_in_its_path(
 ) -> None:
     """No shell reads these words."""
     monkeypatch.setattr(paths, "SOURCE", Path("/srv/a clone/src"))
-    assert "PYTHONPATH=/srv/a clone/src" in check.orders()["program"]
+    assert "PYTHONPATH=/srv/a clone/src" in check.orders().document()["program"]
 
 
 def test_a_good_launch_clears_all_of_its_groups(check: Any) -> None:
@@ -149,7 +150,7 @@ def test_ranks_on_the_nodes_of_another_group_are_no_pass(check: Any) -> None:
 
 
 def test_what_halves_have_told_apart_is_judged_by_its_last_launch(check: Any) -> None:
-    orders = check.orders()
+    orders = check.orders().document()
     whole = nccl_left.launch(check, orders, 0, [0, 1], 0, SLOW)
     slow = nccl_left.launch(check, orders, 0, [0], 1, SLOW)
     good = nccl_left.launch(check, orders, 0, [1], 2, GOOD)
@@ -163,7 +164,7 @@ def test_what_halves_have_told_apart_is_judged_by_its_last_launch(check: Any) ->
 
 
 def test_groups_that_were_not_told_apart_are_no_pass_and_accuse_nobody(check: Any) -> None:
-    orders = check.orders()
+    orders = check.orders().document()
     one = nccl_left.launch(check, orders, 0, [0, 1], 0, SLOW)
     other = nccl_left.launch(check, orders, 0, [2, 3], 1, GOOD)
     why = "could not isolate the bad group: busbw is 406 in launch 0"
@@ -211,7 +212,7 @@ def test_older_tools_have_a_launch_a_group(check: Any, monkeypatch: pytest.Monke
     old = check.fabric.binaries.model_copy(update={"version": "2.13.9"})
     fabric = check.fabric.model_copy(update={"binaries": old})
     monkeypatch.setattr(type(check), "fabric", fabric)
-    (order,) = check.orders()["orders"]
+    (order,) = check.orders().document()["orders"]
     assert order["together"] is None
 
 
@@ -222,7 +223,7 @@ def test_an_image_is_given_to_every_launch_with_its_own_folder(
     binaries = check.fabric.binaries.model_copy(update={"path": None, "image": image})
     fabric = check.fabric.model_copy(update={"binaries": binaries})
     monkeypatch.setattr(type(check), "fabric", fabric)
-    argv = check.orders()["launcher"]["argv"]
+    argv = check.orders().document()["launcher"]["argv"]
     assert argv[0] == "srun" and f"--container-image={image}" in argv
     # The driver fills it in (railgauge.node.orchestration.group_launches).
     assert "--container-workdir={folder}" in argv
@@ -231,7 +232,7 @@ def test_an_image_is_given_to_every_launch_with_its_own_folder(
 def test_where_ranks_run_is_not_left_to_mpiruns_own_mapping(check: Any) -> None:
     options = ["--map-by", "ppr:1:node", "--bind-to", "none"]
     check.job.launcher = SimpleNamespace(registered_name="mpirun", options=options)
-    launcher = check.orders()["launcher"]
+    launcher = check.orders().document()["launcher"]
     assert launcher["kind"] == "mpirun"
     assert "--map-by" not in launcher["argv"] and "--bind-to" in launcher["argv"]
 
@@ -284,10 +285,11 @@ def test_a_node_that_says_its_counters_are_simulated_is_no_pass(check: Any) -> N
 
 
 def test_every_node_is_watched_with_the_budgets_of_its_partition(check: Any) -> None:
-    (order,) = check.orders()["orders"]
-    watched = order["ranks"]["watched"]
-    assert watched["devices"] and watched["interfaces"] == ""
-    assert watched["budgets"] == [b.counters for b in check.partition_data.extras.counters]
+    (order,) = check.orders().orders
+    watched = order.ranks.watched
+    assert watched.devices and watched.interfaces == ""
+    budgets = [budget.counters for budget in check.partition_data.extras.counters]
+    assert list(watched.budgets) == budgets
 
 
 def test_within_a_node_links_are_watched_and_no_counter_is_missed(tmp_path: Path) -> None:
@@ -295,9 +297,9 @@ def test_within_a_node_links_are_watched_and_no_counter_is_missed(tmp_path: Path
     with ended_jobs.session("gb200-nvl72", tmp_path, **wanted) as known:
         made = ended_jobs.ended(known["NcclNode"].kind(variant_num=0), tmp_path / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
-        watched = made.orders()["orders"][0]["ranks"]["watched"]
-    assert watched["devices"] and watched["budgets"] == []
+        made.select_places()
+        watched = made.orders().orders[0].ranks.watched
+    assert watched.devices and watched.budgets == ()
 
 
 # ---- with P2P off ----
@@ -310,7 +312,7 @@ def without_p2p(tmp_path: Path) -> Iterator[Any]:
     with ended_jobs.session("dgx-h100", tmp_path, RAILGAUGE_SERIES="1", **wanted) as known:
         made = ended_jobs.ended(known["NcclNode"].kind(variant_num=0), tmp_path / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         yield made
 
 

@@ -37,7 +37,7 @@ def on_nodes(
     with ended_jobs.session("dgx-h100", folder, RAILGAUGE_PLACES=places) as known:
         made = ended_jobs.ended(known["NcclAll"].kind(variant_num=0), folder / "stage")
         made._rfm_dry_run = True
-        made.choose_places()
+        made.select_places()
         yield made
 
 
@@ -59,7 +59,9 @@ def on_one_leaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
 
 def sent_between_leaves(check: Any) -> int:
     """A rank sends a 32nd of each message to each of the 16 that are on the other leaf."""
-    return 32 * 16 * int(check.options.run_bytes(check.options.sizes())) // 32
+    (place,) = check._chosen
+    with check.at(place):
+        return 32 * 16 * int(check.options.run_bytes(check.options.sizes())) // 32
 
 
 def counted(check: Any, times: float = 1.0) -> uplink_counters.Counting:

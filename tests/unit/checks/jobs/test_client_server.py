@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from railgauge.checks.jobs.client_server import OfPair
+from railgauge.checks.jobs.client_server import ClientServerMixin
 
 
 def violations(**facts: Any) -> list[tuple[str, str]]:
     """(kind, message) of what one node's facts amount to."""
-    found = OfPair.violations(SimpleNamespace(), [], {"n6": {"device": "rxe0", **facts}})
+    found = ClientServerMixin.violations(SimpleNamespace(), [], {"n6": {"device": "rxe0", **facts}})
     assert all(failure.nodes == ("n6",) for failure in found)
     return [(failure.kind, failure.message) for failure in found]
 

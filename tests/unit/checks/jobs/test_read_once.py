@@ -77,7 +77,7 @@ def check(
             monkeypatch.setattr(type(check), "options", asked, raising=True)
         # The session's own configuration looks at every system.
         loaded.clear()
-        check.choose_places()
+        check.select_places()
         if isinstance(check, LaunchCheck):
             nccl_left.leave(check)
         elif isinstance(check, SweepCheck):

@@ -36,6 +36,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
 from railgauge.model.references import Provenance, Reference
 from railgauge.node.orchestration import sweep_file as node_sweep
+from railgauge.node.orders.places import ClientServerOrder
 from railgauge.node.transport import results_file
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.tools import Completeness, Reading
@@ -75,8 +76,8 @@ class Tiny(SweepCheck):
         return {"server": self.here.server, "client": self.here.client}
 
     def order(self):  # type: ignore[no-untyped-def]
-        commands = {role: ["tiny", self.here.setting] for role in ("server", "client")}
-        return {"start_limit_s": 30, "run_limit_s": 30, "version": ["tiny", "-v"], **commands}
+        argv = ("tiny", self.here.setting)
+        return ClientServerOrder(30, 30, (), server=argv, client=argv, version=("tiny", "-v"))
 
     def expected_run_s(self):  # type: ignore[no-untyped-def]
         return 2
@@ -135,8 +136,8 @@ def sides(place: Case, value: float | str = 9.2) -> dict[str, results_file.Side]
 
 def good(check: Any) -> ended_jobs.Left:
     """All that a check's job leaves where all goes well; its places are chosen with that."""
-    check.choose_places()
-    names = {place["name"] for place in check.orders()["places"]}
+    check.select_places()
+    names = {place["name"] for place in check.orders().document()["places"]}
     left = {place.place: sides(place) for place in check.places if place.place in names}
     return ended_jobs.Left(left, dict.fromkeys(left, ended_jobs.DONE))
 
@@ -161,9 +162,9 @@ def passed(check: Any) -> list[str]:
 
 
 def test_the_conductor_is_told_every_place_with_its_round(check: Any, tmp_path: Path) -> None:
-    check.choose_places()
+    check.select_places()
     path = tmp_path / "sweep.json"
-    path.write_text(json.dumps(check.orders()))
+    path.write_text(json.dumps(check.orders().document()))
     ordered = node_sweep.read(path)
     names = [[ordered.places[n].name for n in numbers] for numbers in ordered.rounds]
     assert names == [[FIRST, THIRD], [SECOND, FOURTH]]
@@ -172,8 +173,8 @@ def test_the_conductor_is_told_every_place_with_its_round(check: Any, tmp_path: 
 
 
 def test_what_is_the_same_of_many_places_is_told_once(check: Any) -> None:
-    check.choose_places()
-    orders = check.orders()
+    check.select_places()
+    orders = check.orders().document()
     assert len(orders["orders"]) == 1
     assert {place["order"] for place in orders["places"]} == {0}
 
@@ -181,8 +182,8 @@ def test_what_is_the_same_of_many_places_is_told_once(check: Any) -> None:
 def test_conditions_have_orders_and_rounds_of_their_own(check: Any) -> None:
     tuned = tuple(SettingCase("ns", *ends, "tuned") for ends in ENDS)
     check.sweep = SweepCase("ns", Places((*RING, *tuned)))
-    check.choose_places()
-    orders = check.orders()
+    check.select_places()
+    orders = check.orders().document()
     assert [order["client"] for order in orders["orders"]] == [
         ["tiny", "default"],
         ["tiny", "tuned"],
@@ -192,7 +193,7 @@ def test_conditions_have_orders_and_rounds_of_their_own(check: Any) -> None:
 
 
 def test_a_sweeps_job_has_time_for_rounds_and_not_for_places(check: Any) -> None:
-    check.choose_places()
+    check.select_places()
     limit_s = check.time_limit
     assert check.longest_seconds <= limit_s
     assert 2 * check.longest_run_s() < limit_s < len(RING) * check.longest_run_s() + 180
@@ -442,8 +443,8 @@ def test_a_place_is_settled_by_its_own_end_alone(check: Any) -> None:
     ended_jobs.judge(check)
     settled = {}
     for place in RING:
-        check.here = place
-        settled[place.place] = check.is_settled()
+        with check.at(place):
+            settled[place.place] = check.is_settled()
     assert settled == {FIRST: True, SECOND: False, THIRD: True, FOURTH: True}
 
 
@@ -572,7 +573,7 @@ def test_what_broke_off_in_the_middle_of_a_line_is_read_up_to_there(check: Any) 
 
 def test_a_conductor_that_never_began_leaves_every_place_not_run(check: Any) -> None:
     check._job.state, check._job.exitcode = "FAILED", 1
-    check.choose_places()
+    check.select_places()
     assert "FAILED" in ended_jobs.judge(check)
     written = record(check)
     assert (set(written.not_run), written.results) == (set(NAMES), ())
@@ -580,13 +581,13 @@ def test_a_conductor_that_never_began_leaves_every_place_not_run(check: Any) -> 
 
 
 def test_a_conductor_that_never_began_is_no_pass_though_its_job_completed(check: Any) -> None:
-    check.choose_places()
+    check.select_places()
     assert "the sweep did not begin" in ended_jobs.judge(check)
     assert [failure.kind for failure in record(check).failures] == ["no-exit-line"]
 
 
 def test_a_node_that_does_not_see_the_results_area_is_not_accused(check: Any) -> None:
-    check.choose_places()
+    check.select_places()
     Path(check.stagedir, "rfm_job.out").unlink()
     ended_jobs.judge(check)
     assert [failure.kind for failure in record(check).failures] == [ENVIRONMENT]
@@ -618,7 +619,7 @@ def before(
     results = [
         SimpleNamespace(
             place=SimpleNamespace(place=node),
-            serves=node in passed,
+            satisfies_dependents=node in passed,
             failures=[Failure(TAKEN, f"{node} busy", (node,))] if node in taken else [],
         )
         for node in ("n1", "n2", "n3", "n4")
@@ -659,7 +660,7 @@ def test_a_case_of_which_no_precondition_is_met_is_skipped(
 ) -> None:
     before(check, monkeypatch)
     with pytest.raises(SkipTestError, match="its precondition failed: Before n1; Before n2"):
-        check.choose_places()
+        check.select_places()
 
 
 def test_who_was_taken_before_is_so_to_all_that_needed_it(
@@ -678,7 +679,7 @@ def test_where_of_each_place_somebody_was_taken_before_nothing_is_started(
 ) -> None:
     before(check, monkeypatch, "n1", "n3", taken=["n2", "n4"])
     with pytest.raises(SkipTestError, match="n2 busy"):
-        check.choose_places()
+        check.select_places()
 
 
 def test_a_taken_node_hides_no_failed_precondition(
@@ -686,7 +687,7 @@ def test_a_taken_node_hides_no_failed_precondition(
 ) -> None:
     before(check, monkeypatch, "n1", "n3", taken=["n2"])
     with pytest.raises(SkipTestError, match="its precondition failed: Before n4"):
-        check.choose_places()
+        check.select_places()
     assert set(check.not_run) == {THIRD, FOURTH}
 
 
@@ -718,15 +719,15 @@ def test_a_job_of_which_nothing_is_left_is_left_to_the_queue(
 ) -> None:
     """It says why the job does not start; one without nodes would start anywhere."""
     absent.update({node: drained(node) for node in nodes})
-    check.choose_places()
+    check.select_places()
     assert check.pinned_nodes == ["n1", "n2", "n3", "n4"]
-    assert len(check.orders()["places"]) == len(NAMES)
+    assert len(check.orders().document()["places"]) == len(NAMES)
 
 
 def test_a_resumed_session_measures_the_missing_places_alone(check: Any) -> None:
     check.only = frozenset({SECOND})
     good(check).write(check)
-    assert [place["name"] for place in check.orders()["places"]] == [SECOND]
+    assert [place["name"] for place in check.orders().document()["places"]] == [SECOND]
     assert check.pinned_nodes == ["n2", "n3"]
     assert ended_jobs.judge(check) == ""
     written = record(check)
@@ -762,8 +763,8 @@ def test_a_dry_run_asks_neither_slurm_nor_preconditions(
     before(check, monkeypatch)
     absent["n2"] = drained("n2")
     check._rfm_dry_run = True
-    check.choose_places()
-    assert len(check.orders()["places"]) == len(NAMES)
+    check.select_places()
+    assert len(check.orders().document()["places"]) == len(NAMES)
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -1061,34 +1062,34 @@ def measured_again(
 
 
 def test_the_conductor_may_measure_pairs_again(check: Any) -> None:
-    check.choose_places()
-    assert check.orders()["retests"]["rounds"] == 3
-    assert {place["of"] for place in check.orders()["places"]} == {0}
+    check.select_places()
+    assert check.orders().document()["retests"]["rounds"] == 3
+    assert {place["of"] for place in check.orders().document()["places"]} == {0}
 
 
 @pytest.mark.parametrize("rounds", [0, 10])
 def test_a_session_says_how_often_the_conductor_may_measure_again(
     check: Any, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
-    check.choose_places()
+    check.select_places()
     by_default_s = check.longest_seconds
     monkeypatch.setenv(variables.LOCATE_ROUNDS, str(rounds))
-    assert check.orders().get("retests", {"rounds": 0})["rounds"] == rounds
+    assert check.orders().document().get("retests", {"rounds": 0})["rounds"] == rounds
     assert (check.longest_seconds > by_default_s) == (rounds > 3)
 
 
 def test_the_conductor_knows_what_went_at_each_place_before(
     check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check.choose_places()
-    assert "before" not in check.orders()["retests"]
+    check.select_places()
+    assert "before" not in check.orders().document()["retests"]
     monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(tmp_path))
     rates = {check.display_name: {"ns": {FIRST: 9.3}}, "another": {"ns": {SECOND: 1.0}}}
     (tmp_path / BEFORE).write_text(json.dumps(rates))
-    told = check.orders()["retests"]
+    told = check.orders().document()["retests"]
     assert told["before"] == {FIRST: 9.3} and told["change"] == 0.02
     (tmp_path / BEFORE).write_text("{")
-    assert "before" not in check.orders()["retests"]
+    assert "before" not in check.orders().document()["retests"]
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:

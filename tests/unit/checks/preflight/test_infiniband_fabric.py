@@ -94,7 +94,7 @@ def ended(tmp_path: Path, campaign: Path, monkeypatch: pytest.MonkeyPatch) -> It
             stage = paths.session_folder() / "stage" / "lab-ib" / "ns" / "builtin" / f"{name}_1"
             check = ended_jobs.ended(known[name].kind(variant_num=0), stage)
             check._rfm_dry_run = True
-            check.choose_places()
+            check.select_places()
             of_node = {place.place: left() for place in check.places}
             of_node |= dict.fromkeys(check.readers, left(texts, errors))
             of_node |= files
@@ -292,8 +292,8 @@ def test_the_named_node_reads_else_the_first_and_the_last_one(
 
 
 def _command(check: Any, place: Any) -> Mapping[str, Any]:
-    check.here = place
-    return dict(check.order())
+    with check.at(place):
+        return dict(check.order().document())
 
 
 # ---- the second reading ----

@@ -39,7 +39,7 @@ def check(tmp_path: Path) -> Iterator[Any]:
     with ended_jobs.session("lab", tmp_path, RAILGAUGE_SERIES="1") as known:
         check = ended_jobs.ended(known["RdmaRailsTogether"].kind(variant_num=0), tmp_path / "stage")
         check._rfm_dry_run = True  # it asks neither Slurm nor its preconditions
-        check.choose_places()
+        check.select_places()
         yield check
 
 
@@ -148,10 +148,11 @@ def test_what_a_rails_device_did_not_count_did_not_take_it(check: Any) -> None:
 
 def test_all_rails_start_at_once_each_to_the_same_one(check: Any) -> None:
     (place,) = check.places
-    check.here = place
-    ways = [way["rdma"]["rails"] for way in check.order()["ways"]]
-    assert ways == [{"server": 0, "client": 0}, {"server": 1, "client": 1}]
-    assert {"-b", "-D"} <= set(check.order()["client"])
+    with check.at(place):
+        order = check.order()
+    links = [link.rdma.rails for link in order.links]
+    assert links == [{"server": 0, "client": 0}, {"server": 1, "client": 1}]
+    assert {"-b", "-D"} <= set(order.client)
     assert place.nodes == MACHINES
 
 
@@ -209,9 +210,7 @@ def test_a_node_that_lacks_a_rail_for_now_is_in_no_pair(tmp_path: Path) -> None:
 
 
 def test_rails_are_found_by_the_names_that_they_have(check: Any) -> None:
-    assert {(way["rdma"]["names"][0], way["rdma"]["count"]) for way in check.way()["ways"]} == {
-        ("rxe0", 2)
-    }
+    assert {(link.rdma.names[0], link.rdma.count) for link in check.links()} == {("rxe0", 2)}
 
 
 # ---- the limit ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,11 +33,11 @@ RECORDED = Path(__file__).parents[3] / "data" / "perftest"
 def usages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
     """RdmaUsage of the lab at each of its places, by the usage."""
     folder = tmp_path_factory.mktemp("usages")
-    with ended_jobs.session("lab", folder) as known:
+    with ended_jobs.session("lab", folder) as known, contextlib.ExitStack() as places:
         found = {}
         for place in known["RdmaUsage"].kind(variant_num=0).places:
             check = ended_jobs.ended(known["RdmaUsage"].kind(variant_num=0), folder / place.usage)
-            check.here = place
+            places.enter_context(check.at(place))
             found[place.usage] = check
         yield found
 
@@ -158,7 +159,7 @@ def durations(tmp_path: Path) -> Iterator[Callable[[], Any]]:
             check = known["RdmaUsage"].kind(variant_num=0)
             check = ended_jobs.ended(check, tmp_path / str(next(numbers)))
             check._rfm_dry_run = True
-            check.choose_places()
+            check.select_places()
             return check
 
         yield durations
@@ -254,8 +255,8 @@ def test_a_second_run_that_did_not_take_place_speaks_against_nobody(
     with ended_jobs.session("lab", tmp_path, RAILGAUGE_SERIES="1") as known:
         check = ended_jobs.ended(known[name].kind(variant_num=0), tmp_path / "stage")
         for place in check.places:
-            check.here = place
-            assert check._of_link([]) == []
+            with check.at(place):
+                assert check._of_link([]) == []
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from railgauge.checks.tcp import cpu_load
 from railgauge.checks.tcp.cpu_load import RailStates, TcpStates, hypervisors, in_other_state
 from railgauge.model import references
 from railgauge.model.failure import HOST_STATE, NOT_MEASURED
+from railgauge.node.orders.places import HypervisorOrder
 from railgauge.systems import Contention
 from tests.unit.checks import ended_jobs
 from tests.unit.checks.rdma.test_rail import Describe, describe, partition, rails  # noqa: F401
@@ -92,16 +93,16 @@ ENDS = {"server": "vm0", "client": "vm1"}
 def test_each_side_keeps_the_cpus_of_its_own_machine_busy() -> None:
     asked = hypervisors(Contention.model_validate({"hypervisors": VMS}), ENDS, "busy")
     assert asked == {
-        "server": {"host": "epyc", "cpus": "2-7"},
-        "client": {"host": "epyc", "cpus": "8-15"},
+        "server": HypervisorOrder("epyc", cpus="2-7"),
+        "client": HypervisorOrder("epyc", cpus="8-15"),
     }
 
 
 def test_beside_two_machines_of_one_hypervisor_is_beside_both_and_once() -> None:
     asked = hypervisors(Contention.model_validate({"hypervisors": VMS}), ENDS, "beside")
     assert asked == {
-        "server": {"host": "epyc", "but": "2-7,8-15"},
-        "client": {"host": "epyc", "by_other": True},
+        "server": HypervisorOrder("epyc", but="2-7,8-15"),
+        "client": HypervisorOrder("epyc", by_other=True),
     }
 
 
@@ -109,7 +110,7 @@ def test_beside_two_machines_of_one_hypervisor_is_beside_both_and_once() -> None
 def test_a_virtual_machine_s_cpus_near_its_nic_are_told_in_every_state(state: Any) -> None:
     vms = {name: {**one, "near": "4-5"} for name, one in VMS.items()}
     asked = hypervisors(Contention.model_validate({"hypervisors": vms}), ENDS, state)
-    assert [asked[role]["near"] for role in ENDS] == ["4-5", "4-5"]
+    assert [asked[role].near for role in ENDS] == ["4-5", "4-5"]
 
 
 def test_nodes_without_a_hypervisor_are_loaded_themselves() -> None:
@@ -241,7 +242,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def without_state(check: Any, **facts: Any) -> None:
     """The places of a job on whose nodes no state could be had."""
-    check.choose_places()
+    check.select_places()
     sides: dict[str, dict[str, Any]] = {}
     for place in check.places:
         sides[place.place] = {}
@@ -282,11 +283,11 @@ def test_stressors_may_run_as_long_as_both_sides_and_not_much_longer(
 ) -> None:
     monkeypatch.setattr(slurm_queue.session, "takes_no_job", lambda asked: {})
     check = ended_jobs.ended(known(variant_num=0), tmp_path)
-    check.choose_places()
-    check.here = check.places[0]
-    order = check.order()
-    limits_s = order["start_limit_s"] + order["run_limit_s"]
-    assert limits_s + 60 < order["contention"]["at_most_s"] < limits_s + 300
+    check.select_places()
+    with check.at(check.places[0]):
+        order = check.order()
+    limits_s = order.start_limit_s + order.run_limit_s
+    assert limits_s + 60 < order.contention.at_most_s < limits_s + 300
 
 
 SECONDS = st.floats(0, 1e6, allow_nan=False)

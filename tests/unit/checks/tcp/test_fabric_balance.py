@@ -161,14 +161,14 @@ def check(balance: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(fabric_balance.iperf2, "read", lambda *_, **__: reading)
     one = ended_jobs.ended(balance(variant_num=0), tmp_path / "stage")
     one._counting = counts(NOTHING, counted(1, 1, 1, 1))
-    one.choose_places()
+    one.select_places()
     return one
 
 
 def left_by(check: Any) -> ended_jobs.Left:
     facts = {"emulation": "none", "mtu_bytes": 4200}
     sides: dict[str, dict[str, results_file.Side]] = {}
-    for place in check.orders()["places"]:
+    for place in check.orders().document()["places"]:
         sides[place["name"]] = {
             role: ended_jobs.side(ended_jobs.exit_line("iperf2", role, node, 0, **facts), "")
             for role, node in place["roles"].items()

@@ -373,12 +373,10 @@ def test_a_result_is_kept_without_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_side_that_breaks_is_refused_with_its_reason(tmp_path: Path) -> None:
-    order = pair_order()
-    del order["client"]
-    sweep = Sweep([order])
+    sweep = Sweep([{**pair_order(), "client": []}])
     sweep.pair(*sweep.nodes)
     found = sweep.run(tmp_path)
-    assert found.places[0]["outcome"] == "refused" and "KeyError" in found.places[0]["why"]
+    assert found.places[0]["outcome"] == "refused" and "IndexError" in found.places[0]["why"]
 
 
 # ---- what happens to the conductor ----
@@ -497,9 +495,9 @@ def test_a_limit_that_can_be_raised_is(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("iperf") is None, reason="needs iperf")
 def test_iperf2_measures_all_neighbours(tmp_path: Path) -> None:
     order = {
-        "tool": "iperf2",
         "start_limit_s": 20,
         "run_limit_s": 20,
+        "budgets": [],
         "server": ["iperf", "-s", "-p", "{port}", "-P", "1", "-e", "-f", "k"],
         "client": ["iperf", "-c", "127.0.0.1", "-p", "{port}", "-t", "1", "-e", "-f", "k"],
         "version": ["iperf", "-v"],

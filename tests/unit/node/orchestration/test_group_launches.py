@@ -20,6 +20,7 @@ import pytest
 
 from railgauge import paths
 from railgauge.node.orchestration import group_launches
+from railgauge.node.orders.ranks import TableOrder
 from railgauge.node.transport import results_file
 
 #: Writes exit lines and rank 0's table into the folder that it is started in. Of the nodes in
@@ -32,7 +33,7 @@ import json, os, sys, time
 hosts = open(os.environ["SLURM_HOSTFILE"]).read().split()
 wrong = json.loads(os.environ["WRONG"])
 spec = json.load(open("ranks.json"))
-split = spec["environment"].get("NCCL_TESTS_SPLIT", "")
+split = spec.get("environment", {{}}).get("NCCL_TESTS_SPLIT", "")
 groups = len(hosts) // int(split.split()[1]) if split else 1
 found = [what for node, what in wrong.items() if node in hosts]
 with open(os.environ["LAUNCHES"], "a") as kept:
@@ -90,10 +91,24 @@ class Job:
         return [NODES[p] for p, launch in sorted(self.left.launches.items()) if launch["why"]]
 
 
+#: As nccl-tests prints it.
+TABLE = TableOrder(
+    "busbw", ("busbw", "busbw_in_place"), wrong="#wrong", end="Out of bounds values : 0 OK"
+)
+
+
 def orders(count: int, **changes: Any) -> dict[str, Any]:
     """A node each, all in one round."""
     order = {
-        "ranks": {"run_limit_s": 60, "environment": {}, "logs": [".nccl.log"]},
+        "ranks": {
+            "rank_variable": "SLURM_PROCID",
+            "tool": "probe",
+            "argv": ["probe"],
+            "version": [],
+            "run_limit_s": 60,
+            "logs": [".nccl.log"],
+        },
+        "table": TABLE.document(),
         "files": {},
         "together": {"NCCL_TESTS_SPLIT": "DIV {ranks}"},
         "bounds": {"busbw": 380.0, "busbw_in_place": 380.0},
@@ -373,7 +388,7 @@ def test_the_largest_size_is_the_last() -> None:
     text = table(
         "8 2 float sum -1 9.0 0.1 0.2 0 9.0 0.1 0.3 0", "16 4 float sum -1 9.0 1 2 0 9.0 1 3 0"
     )
-    assert group_launches.largest(text) == {"busbw": 2.0, "busbw_in_place": 3.0}
+    assert group_launches.largest(text, TABLE) == {"busbw": 2.0, "busbw_in_place": 3.0}
 
 
 @pytest.mark.parametrize(
@@ -387,4 +402,4 @@ def test_the_largest_size_is_the_last() -> None:
 )
 def test_a_table_that_is_none_or_wrong_clears_nothing(rows: Sequence[str]) -> None:
     with pytest.raises(ValueError, match=r"table|wrong"):
-        group_launches.largest(table(*rows))
+        group_launches.largest(table(*rows), TABLE)

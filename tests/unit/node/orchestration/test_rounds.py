@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
@@ -13,10 +14,13 @@ import pytest
 
 from railgauge.locating.load import quiet_needed
 from railgauge.node.orchestration import rounds, sweep_file
+from railgauge.node.orders.places import ClientServerOrder
 from railgauge.node.transport import protocol, results_file
 from tests.unit.node.sweeping import PATIENCE_S
 
-ORDER = {"start_limit_s": 0, "run_limit_s": 0.2, "version": [], "server": [], "client": []}
+ORDER = ClientServerOrder(
+    start_limit_s=0, run_limit_s=0.2, budgets=(), server=(), client=(), version=()
+)
 LINE = {"call": {"role": "client", "seconds": 3.0, "exit_code": 0}, "facts": {}}
 
 
@@ -27,7 +31,9 @@ def listed(*pairs: tuple[str, str], rounds: list[list[int]], **order: Any) -> sw
     }
     nodes = tuple(sorted({node for pair in pairs for node in pair}))
     listing = [tuple(one) for one in rounds]
-    return sweep_file.Sweep("tool", nodes, {}, (), listing, places, ({**ORDER, **order},), 5)
+    return sweep_file.Sweep(
+        "tool", nodes, {}, (), listing, places, (dataclasses.replace(ORDER, **order),), 5
+    )
 
 
 Answer = Callable[["Cluster", str, protocol.Message], None]
@@ -646,7 +652,7 @@ def test_a_tool_that_ends_late_is_not_slow() -> None:
     and nothing was measured again.
     """
     orders = compared({**BEFORE, "n2:n3": 10.5})
-    orders = orders._replace(orders=[{**order, "least_gbits": 9.5} for order in orders.orders])
+    orders = orders._replace(orders=(dataclasses.replace(ORDER, least_gbits=9.5),))
     cluster = swept(orders, **dict.fromkeys(NAMES, carrying({}, late={"n2"})))
     names = [name for _, name in again(cluster)]
     assert "n2:n3@2" in names and "n1:n2@1" not in names

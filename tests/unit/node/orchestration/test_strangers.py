@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from railgauge.node.orchestration import agent, sweep_file
 from railgauge.node.orchestration import server as conductor_server
 from railgauge.node.orchestration.agent import Agent, Side
+from railgauge.node.orders.places import ClientServerOrder
+from railgauge.node.runners.client_server import Pair
 from railgauge.node.transport import protocol, results_file
 from tests.unit.node.sweeping import PATIENCE_S
 
@@ -30,7 +32,9 @@ PLACES: list[dict[str, Any]] = [
         "order": 0,
     }
 ]
-ORDER = {"start_limit_s": 1, "run_limit_s": 1, "version": [], "server": ["s"], "client": ["c"]}
+ORDER = ClientServerOrder(
+    start_limit_s=1, run_limit_s=1, budgets=(), server=("s",), client=("c",), version=()
+)
 
 
 def orders() -> sweep_file.Sweep:
@@ -56,7 +60,7 @@ class Asleep:
         self._ended("")
 
 
-def start(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
+def start(program: str, place: Any, role: str, said: Any, ended: Any) -> Side:
     return Asleep(role, said, ended)
 
 
@@ -390,9 +394,9 @@ def test_a_second_agent_of_a_node_is_sent_away_and_the_first_one_stays() -> None
 def test_an_agent_does_nothing_but_what_its_list_has_for_its_node(message: dict[str, Any]) -> None:
     started: list[str] = []
 
-    def noted(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
+    def noted(program: str, place: Pair, role: str, said: Any, ended: Any) -> Side:
         started.append(role)
-        assert spec["server"] == ["s"] and "argv" not in spec
+        assert place.order.server == ("s",)
         return Asleep(role, said, ended)
 
     async def told() -> None:
@@ -441,8 +445,8 @@ def test_a_pair_that_is_measured_again_is_of_the_list_and_its_nodes(
 ) -> None:
     started: list[Any] = []
 
-    def noted(program: str, spec: Any, role: str, said: Any, ended: Any) -> Side:
-        started.append((program, role, spec["server"], spec["client_host"]))
+    def noted(program: str, place: Pair, role: str, said: Any, ended: Any) -> Side:
+        started.append((program, role, place.order.server, place.hosts["client"]))
         return Asleep(role, said, ended)
 
     async def told() -> None:
@@ -463,7 +467,7 @@ def test_a_pair_that_is_measured_again_is_of_the_list_and_its_nodes(
         server.close()
 
     asyncio.run(told())
-    assert started == ([("client_server", "server", ["s"], "n2")] if taken else [])
+    assert started == ([("client_server", "server", ("s",), "n2")] if taken else [])
 
 
 def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:

@@ -26,6 +26,7 @@ from tests.unit.node.sweeping import (
     HANGS_S,
     LISTEN,
     PATIENCE_S,
+    PYTHON,
     Sweep,
     pair_order,
 )
@@ -45,6 +46,13 @@ SERVERS = {
     "listens at the second try": "import os, sys\nif not os.path.exists('tried'):\n"
     "    open('tried', 'w').close()\n    sys.exit(1)\n" + ANSWER,
 }
+
+#: A server that does not listen on the loopback, where that is named.
+NOT_ON_LO = [
+    *PYTHON,
+    "import sys\nif sys.argv[2] == '127.0.0.1': sys.exit(3)\n" + ANSWER,
+    *("{port}", "{own_address}"),
+]
 
 CLIENTS = {
     "asks": ASK,
@@ -449,9 +457,9 @@ def test_every_wait_has_its_limit(ran: Ran, name: str, limit_s: float) -> None:
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     loopback, missing = {"interface": "lo"}, {"interface": "none0"}
     scenarios = {
-        "good": Scenario(way={"ways": [loopback, loopback]}),
-        "one way missing": Scenario(way={"ways": [loopback, missing]}),
-        "one server missing": Scenario(way={"ways": [{}, {"server": ["/nowhere/tool"]}]}),
+        "good": Scenario(way={"links": [loopback, loopback]}),
+        "one way missing": Scenario(way={"links": [loopback, missing]}),
+        "one server missing": Scenario(way={"links": [{}, loopback], "server": NOT_ON_LO}),
     }
     yield from run_all("ways", scenarios, tmp_path_factory.mktemp("ways"))
 
@@ -480,7 +488,7 @@ def test_no_way_is_used_when_one_of_them_is_missing(ways: Ran, role: str) -> Non
 
 def test_no_client_is_started_when_one_server_does_not_listen(ways: Ran) -> None:
     scenario = ways["one server missing"]
-    assert scenario.line("server1")["note"].startswith("cannot be started: [Errno 2]")
+    assert "ended before it listened, exit code 3" in scenario.line("server1")["note"]
     assert scenario.line("server0")["note"] == "ended: the server of another way did not listen"
     notes = [scenario.line(f"client{number}")["note"] for number in (0, 1)]
     assert all(note.startswith(f"not started: no server on {SERVER}") for note in notes)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgauge.node.orders.places import CpuLoadOrder
 from railgauge.node.runners import cpu_load, stressor
 from railgauge.node.system import network_path
 from tests.unit.node.sweeping import (
@@ -27,6 +28,7 @@ from tests.unit.node.sweeping import (
     Sweep,
     both_sides,
     marked,
+    pair_of,
     pair_order,
     wait_until,
 )
@@ -90,10 +92,14 @@ def order(state: str = "busy", client: str = WAITS, **more: Any) -> dict[str, An
     return pair_order(client=client, contention=asked)
 
 
-def measured(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def measured(order: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The exit line of each side."""
-    hosts = {"server_host": "127.0.0.1", "client_host": "127.0.0.2", "names": {}}
-    return {left["line"]["call"]["role"]: left["line"] for left in both_sides({**spec, **hosts})}
+    pair = pair_of(order, "127.0.0.1", "127.0.0.2")
+    return {left["line"]["call"]["role"]: left["line"] for left in both_sides(pair)}
+
+
+def load_order(state: str, **more: Any) -> CpuLoadOrder:
+    return CpuLoadOrder.read(order(state, **more)["contention"])
 
 
 def stressors() -> list[int]:
@@ -167,7 +173,7 @@ def test_a_tool_does_not_run_beside_stressors_that_do_not(
 def test_without_another_cpu_nothing_runs_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     with pytest.raises(network_path.PathError, match="no CPU beside 3"):
-        cpu_load.place(order("beside")["contention"], "client", {"device": "lo"})
+        cpu_load.place(load_order("beside"), "client", {"device": "lo"})
 
 
 @pytest.mark.parametrize("near", ["", "2-3"])
@@ -177,7 +183,7 @@ def test_without_a_cpu_far_from_the_nic_nothing_is_far(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3})
     facts: dict[str, Any] = {"device": "lo", "cpus": near}
     with pytest.raises(network_path.PathError, match="near"):
-        cpu_load.place(order("far")["contention"], "client", facts)
+        cpu_load.place(load_order("far"), "client", facts)
     assert facts["one_numa_node"] and "near" in facts["no_state"]
 
 
@@ -189,7 +195,7 @@ def test_in_a_virtual_machine_the_data_say_which_cpus_are_near(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     facts: dict[str, Any] = {"device": "lo", "cpus": "0-3"}
     on = {"client": {"host": "epyc", "cpus": "8-11", "near": "2-3"}}
-    cpu_load.place(order(state, on=on)["contention"], "client", facts)
+    cpu_load.place(load_order(state, on=on), "client", facts)
     assert facts["cpus"] == facts["contention"]["tool_cpus"] == cpus
     assert facts["contention"]["near"] == "2-3"
 
@@ -200,7 +206,7 @@ def test_a_virtual_machine_without_the_cpus_that_are_said_to_be_near_measures_no
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     on = {"client": {"host": "epyc", "cpus": "8-11", "near": "12-27"}}
     with pytest.raises(network_path.PathError, match="is of 12-27"):
-        cpu_load.place(order("idle", on=on)["contention"], "client", {"device": "lo"})
+        cpu_load.place(load_order("idle", on=on), "client", {"device": "lo"})
 
 
 @pytest.mark.parametrize(("state", "cpus"), [("idle", "2"), ("busy", "2"), ("far", "0")])
@@ -209,7 +215,7 @@ def test_the_tool_is_near_its_nic_but_where_it_is_to_be_far(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     facts: dict[str, Any] = {"device": "lo", "cpus": "2-3"}
-    cpu_load.place(order(state)["contention"], "client", facts)
+    cpu_load.place(load_order(state), "client", facts)
     assert facts["cpus"] == facts["contention"]["tool_cpus"] == cpus
 
 

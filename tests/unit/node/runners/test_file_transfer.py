@@ -26,7 +26,7 @@ from railgauge.node.transport import results_file
 from railgauge.systems import rehearsal
 from railgauge.tools import Completeness, Reading, file_transfer, wdt
 from tests.unit.checks.test_golden import stored
-from tests.unit.node.sweeping import HANGS_S, Sweep, wait_until
+from tests.unit.node.sweeping import HANGS_S, Sweep, pair_of, wait_until
 
 # Names that are addresses need no resolver; both are this machine.
 SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
@@ -154,6 +154,11 @@ def make_fakes(folder: Path) -> Path:
     return folder
 
 
+def golden_order(check: str) -> dict[str, Any]:
+    job = stored("lab", check)[0]
+    return {name: value for name, value in job.orders.items() if name not in ("tool", "names")}
+
+
 @dataclasses.dataclass
 class Scenario:
     """One transfer, what is wrong with it, and what came of it."""
@@ -182,7 +187,7 @@ class Scenario:
         self.folder = folder
         for path in (self.scratch, self.telltale):
             path.mkdir()
-        golden = dict(stored("lab", self.check)[0].orders)
+        golden = golden_order(self.check)
         ordered = {
             **golden["transfer"],
             "files": FILES.files,
@@ -192,12 +197,13 @@ class Scenario:
             **self.orders,
         }
         tool = TOOLS[self.check]
-        order = {**golden, "tool": tool, "path": [str(fakes)], "transfer": ordered, **self.top}
+        order = {**golden, "path": [str(fakes)], "transfer": ordered, **self.top}
         roles = {"server": SERVER, "client": CLIENT}
         self.sweep = Sweep(
             [order],
             [("file_transfer", 0, roles)],
             nodes=[SERVER, CLIENT],
+            tool=tool,
             environment={"TELLTALE": str(self.telltale), "FAKE": self.does},
         )
         self.stage.mkdir()
@@ -466,12 +472,11 @@ def test_a_signal_just_before_files_are_removed_leaves_none(
         clear(*words)
 
     monkeypatch.setattr(node_transfer, "_clear", disturbed)
-    golden = dict(stored("lab", "ScpTransfer")[0].orders)
+    golden = golden_order("ScpTransfer")
     # Nobody offers anything.
     ordered = {**golden["transfer"], "scratch": str(tmp_path), "prepare_limit_s": 0.1}
-    hosts = {"server_host": SERVER, "client_host": CLIENT, "names": {}}
-    spec = {**golden, **hosts, "path": [str(fakes)], "transfer": ordered}
-    process, connection = worker.start("file_transfer", spec, "server")
+    pair = pair_of({**golden, "path": [str(fakes)], "transfer": ordered}, SERVER, CLIENT)
+    process, connection = worker.start("file_transfer", pair, "server")
     with connection:
         _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 143

@@ -56,16 +56,20 @@ class Scenario:
     def start(self, folder: Path) -> list[subprocess.Popen[str]]:
         self.folder = folder
         python = [sys.executable, "-S", "-E", "-c"]
-        spec = {
+        orders = {
+            "rank_variable": "SLURM_PROCID",
             "tool": "tool",
-            "server_host": SERVER,
-            "client_host": CLIENT,
-            "start_limit_s": self.start_limit_s,
-            "run_limit_s": 100,
-            "server": [*python, self.server, "{port}"],
-            "client": [*python, SEND, "{server}", "{port}", str(self.transfer_s)],
-            "version": [],
-            "interface": "lo",
+            "names": {},
+            "hosts": {"server": SERVER, "client": CLIENT},
+            "order": {
+                "start_limit_s": self.start_limit_s,
+                "run_limit_s": 100,
+                "budgets": [],
+                "server": [*python, self.server, "{port}"],
+                "client": [*python, SEND, "{server}", "{port}", str(self.transfer_s)],
+                "version": [],
+                "interface": "lo",
+            },
             "mpi": {
                 "tool": "mpi",
                 "argv": [self.program, *python[1:], MPI, str(self.mpi_s), str(self.mpi_code)],
@@ -73,7 +77,7 @@ class Scenario:
                 "run_limit_s": 100,
             },
         }
-        (folder / "beside.json").write_text(json.dumps(spec))
+        (folder / "beside.json").write_text(json.dumps(orders))
         return [
             subprocess.Popen(
                 [

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from railgauge.node.orchestration.sweep_file import MARGIN_S, Place, Sweep
+from railgauge.node.orders.places import ClientServerOrder
 from railgauge.node.runners import repeat
-from tests.unit.node.sweeping import ANSWER, ASK, PATIENCE_S, both_sides, pair_order
+from tests.unit.node.sweeping import ANSWER, ASK, PATIENCE_S, both_sides, pair_of, pair_order
 
 #: Says so at its first start, or at every one: the file counts them.
 NO_CLOCK = """
@@ -22,15 +23,15 @@ if count < {bad}:
 """
 
 
-HOSTS = {"server_host": "127.0.0.1", "client_host": "127.0.0.2"}
+HOSTS = ("127.0.0.1", "127.0.0.2")
 
 
 def left(tmp_path: Path, side: str, bad: int) -> dict[str, dict[str, Any]]:
     """What both sides leave, by role, where the tool of one says so at its first `bad` starts."""
     tools = {"server": ANSWER, "client": ASK}
     tools[side] += NO_CLOCK.format(file=str(tmp_path / "starts"), bad=bad)
-    order = pair_order(**tools, **HOSTS, unmeasured=r"no clock: r\^2 [0-9.]+")
-    messages = both_sides(order)
+    order = pair_order(**tools, unmeasured=r"no clock: r\^2 [0-9.]+")
+    messages = both_sides(pair_of(order, *HOSTS))
     return {message["role"]: message["line"] for message in messages}
 
 
@@ -60,14 +61,14 @@ def test_a_run_of_which_a_side_failed_has_no_second(tmp_path: Path, side: str) -
     says = NO_CLOCK.format(file=str(tmp_path / "starts"), bad=9)
     tools = {"server": ANSWER + says, "client": ASK + says}
     tools[side] += "\nsys.exit(3)"
-    messages = both_sides(pair_order(**tools, **HOSTS, unmeasured="no clock"))
+    messages = both_sides(pair_of(pair_order(**tools, unmeasured="no clock"), *HOSTS))
     assert {message["role"] for message in messages} == {"server", "client"}
 
 
 def test_a_place_has_the_time_for_its_second_run() -> None:
     def limit_s(**more: Any) -> float:
         places = {0: Place(0, "n1:n2", "client_server", {"server": "n1", "client": "n2"}, 0)}
-        orders = (pair_order(**more),)
+        orders = (ClientServerOrder.read(pair_order(**more)),)
         return Sweep("tool", ("n1", "n2"), {}, (), [(0,)], places, orders, 30).run_limit_s(0)
 
     once = 2 * PATIENCE_S + MARGIN_S

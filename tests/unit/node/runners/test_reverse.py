@@ -8,11 +8,12 @@ import pytest
 
 from railgauge.checks.jobs.client_server import directions
 from railgauge.model.measurement import Measurement
+from railgauge.node.orders.places import ClientServerOrder, PlaceOrder
 from railgauge.node.runners import reverse
 from railgauge.node.transport import channel
 from railgauge.node.transport.channel import Peer
 from railgauge.tools import Completeness, Reading
-from tests.unit.node.sweeping import both_sides, pair_order
+from tests.unit.node.sweeping import both_sides, pair_of, pair_order
 
 
 def line(sent_bytes: int | None, seconds: float = 3.0, exit_code: int | None = 0) -> dict[str, Any]:
@@ -76,12 +77,12 @@ class Pair:
         self.ran: list[tuple[str, str, str]] = []
 
     def side(self, role: str, client: dict[str, Any], least_gbits: float = 5.0) -> None:
-        spec = {"server_host": "n1", "client_host": "n2", "least_gbits": least_gbits}
-        reverse.measure(spec, role, Peer(cast(channel.Channel, self.channel)), client, self.run)
+        pair, peer = pair_of(pair_order(), "n1", "n2"), Peer(cast(channel.Channel, self.channel))
+        reverse.measure(pair, role, peer, client, least_gbits, self.run)
 
-    def run(self, spec: dict[str, Any], role: str, other: Peer) -> None:
+    def run(self, pair: PlaceOrder[ClientServerOrder], role: str, other: Peer) -> None:
         other.send("ready")
-        self.ran.append((role, spec["server_host"], spec["client_host"]))
+        self.ran.append((role, pair.hosts["server"], pair.hosts["client"]))
 
 
 @pytest.fixture
@@ -126,8 +127,7 @@ def test_both_directions_leave_their_exit_lines(
     monkeypatch: pytest.MonkeyPatch, gbits: float | None, roles: set[str]
 ) -> None:
     monkeypatch.setattr(reverse, "rate_gbits", lambda line: gbits)
-    hosts = {"server_host": "127.0.0.1", "client_host": "127.0.0.2"}
-    left = both_sides({**pair_order(least_gbits=5.0), **hosts})
+    left = both_sides(pair_of(pair_order(least_gbits=5.0), "127.0.0.1", "127.0.0.2"))
     codes = {message["role"]: message["line"]["call"]["exit_code"] for message in left}
     assert codes == dict.fromkeys(roles, 0)
 

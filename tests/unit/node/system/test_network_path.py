@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from railgauge.node.orders.places import LinkOrder, WanOrder
 from railgauge.node.system import network_path, processes, rdma_devices
 from railgauge.node.system.network_path import PathError, emulation, made, round_trip
 from railgauge.node.system.rdma_devices import FactError, Gid
@@ -202,8 +203,8 @@ SET = "tc qdisc replace dev eth0 root netem delay 22ms reorder 0.02% limit 20000
 CLEAR = "tc qdisc delete dev eth0 root"
 
 
-def wan(**changes: Any) -> dict[str, Any]:
-    return {
+def wan(**changes: Any) -> WanOrder:
+    order = {
         "set": [
             "tc qdisc replace dev {device} root netem delay {one_way_ms}ms "
             "reorder {reorder_percent}% limit 200000"
@@ -212,8 +213,8 @@ def wan(**changes: Any) -> dict[str, Any]:
         "ends": "both",
         "round_trip_ms": 44.0,
         "reorder_percent": 0.02,
-        **changes,
     }
+    return WanOrder.read({**order, **changes})
 
 
 @pytest.fixture
@@ -399,11 +400,16 @@ class Rails:
         return Gid(3, "::ffff:0a00:0001", "10.0.0.1", (3,))
 
 
-def orders(server: int = 0, client: int = 1, **changes: Any) -> dict[str, Any]:
-    rails = {"server": server, "client": client}
-    return {
-        "rdma": {"devices": "mlx5_.*", "gid_type": "RoCE v2", "rails": rails, **changes},
+def rail_link(server: int = 0, client: int = 1, **changes: Any) -> LinkOrder:
+    order = {
+        "devices": "mlx5_.*",
+        "names": [],
+        "count": 2,
+        "gid_type": "RoCE v2",
+        "connection_manager": False,
+        "rails": {"server": server, "client": client},
     }
+    return LinkOrder.read({"rdma": {**order, **changes}})
 
 
 @pytest.fixture
@@ -411,27 +417,27 @@ def rails(monkeypatch: pytest.MonkeyPatch, tc: Programs) -> Rails:
     return Rails(monkeypatch, "mlx5_0", "mlx5_1")
 
 
-def described(spec: dict[str, Any], role: str = "client") -> tuple[dict[str, str], dict[str, Any]]:
+def described(link: LinkOrder, role: str = "client") -> tuple[dict[str, str], dict[str, Any]]:
     facts: dict[str, Any] = {}
-    values = network_path.describe(spec, role, "127.0.0.1", facts)
+    values = network_path.describe(link, role, "127.0.0.1", (), facts)
     return values, facts
 
 
 @pytest.mark.parametrize(("role", "device"), [("server", "mlx5_0"), ("client", "mlx5_1")])
 def test_each_side_uses_its_own_rail(rails: Rails, role: str, device: str) -> None:
-    values, _ = described(orders(), role)
+    values, _ = described(rail_link(), role)
     assert values == {"device": device, "ib_port": "1", "gid_index": "3"}
 
 
 def test_infiniband_needs_no_gid(rails: Rails) -> None:
     rails.no_gid = "not to be asked for"
-    values, facts = described(orders(gid_type=None))
+    values, facts = described(rail_link(gid_type=None))
     assert values["gid_index"] == ""
     assert "gid" not in facts
 
 
 def test_facts_are_those_of_the_rail(rails: Rails) -> None:
-    _, facts = described(orders())
+    _, facts = described(rail_link())
     told = ("rail", "device", "port", "gid_index", "gid", "rail_address", "state")
     assert [facts[name] for name in told] == [
         1,
@@ -445,11 +451,11 @@ def test_facts_are_those_of_the_rail(rails: Rails) -> None:
 
 
 def test_counters_are_sampled_of_device_and_interface(rails: Rails) -> None:
-    assert described(orders())[1]["sampled"] == ["eth-mlx5_1", "mlx5_1"]
+    assert described(rail_link())[1]["sampled"] == ["eth-mlx5_1", "mlx5_1"]
 
 
 def test_emulation_is_that_of_the_rails_interface(rails: Rails, tc: Programs) -> None:
-    described(orders())
+    described(rail_link())
     assert tc.calls == ["tc qdisc show dev eth-mlx5_1"]
 
 
@@ -457,7 +463,7 @@ def test_emulation_is_that_of_the_rails_interface(rails: Rails, tc: Programs) ->
 def test_missing_rail_is_no_way_and_names_those_that_are_there(rails: Rails, rail: int) -> None:
     message = rf"no rail {rail} among the RDMA devices like mlx5_\.\* \(mlx5_0, mlx5_1\)"
     with pytest.raises(PathError, match=message):
-        described(orders(client=rail))
+        described(rail_link(client=rail))
 
 
 def test_node_without_rdma_devices_has_no_way(
@@ -465,7 +471,7 @@ def test_node_without_rdma_devices_has_no_way(
 ) -> None:
     Rails(monkeypatch)
     with pytest.raises(PathError, match=r"\(none\)"):
-        described(orders())
+        described(rail_link())
 
 
 THREE = {"names": ["mlx5_0", "mlx5_1", "mlx5_2"], "count": 3}
@@ -477,7 +483,7 @@ def test_a_device_that_vanished_is_missed_by_its_name(
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
     facts: dict[str, Any] = {}
     with pytest.raises(PathError, match=r"no mlx5_1, rail 1, among .* \(mlx5_0, mlx5_2\)"):
-        network_path.describe(orders(client=1, **THREE), "client", "127.0.0.1", facts)
+        network_path.describe(rail_link(client=1, **THREE), "client", "127.0.0.1", (), facts)
     assert facts["rail_missing"].startswith("no mlx5_1, rail 1,")
 
 
@@ -485,14 +491,14 @@ def test_no_other_device_is_measured_in_the_place_of_one_that_vanished(
     monkeypatch: pytest.MonkeyPatch, tc: Programs
 ) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
-    assert described(orders(client=2, **THREE))[1]["device"] == "mlx5_2"
+    assert described(rail_link(client=2, **THREE))[1]["device"] == "mlx5_2"
 
 
 def test_a_device_too_many_is_no_rail(monkeypatch: pytest.MonkeyPatch, tc: Programs) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
     with pytest.raises(PathError, match="which is rail 1 nothing tells"):
-        described(orders(client=1, count=3))
-    assert described(orders(client=1, **THREE))[1]["device"] == "mlx5_1"
+        described(rail_link(client=1, count=3))
+    assert described(rail_link(client=1, **THREE))[1]["device"] == "mlx5_1"
 
 
 def test_without_names_nothing_tells_the_rails_of_a_node_that_lacks_a_device(
@@ -500,17 +506,17 @@ def test_without_names_nothing_tells_the_rails_of_a_node_that_lacks_a_device(
 ) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
     with pytest.raises(PathError, match=r"which is rail 1 nothing tells .*, expected 3 of them"):
-        described(orders(client=1, count=3))
+        described(rail_link(client=1, count=3))
 
 
 def test_rail_without_a_gid_is_no_way(rails: Rails) -> None:
     rails.no_gid = "mlx5_1 port 1 has no RoCE v2 GID"
     with pytest.raises(PathError, match="mlx5_1 port 1 has no RoCE v2 GID"):
-        described(orders())
+        described(rail_link())
 
 
 def test_way_without_a_rail_is_the_route_to_the_other_node(tc: Programs) -> None:
-    values, facts = described({})
+    values, facts = described(LinkOrder())
     assert (values, facts["emulation"]) == ({}, "none")
     assert facts["sampled"] == [facts["device"]] == ["lo"]
 
@@ -519,7 +525,7 @@ def test_named_interface_is_used_whatever_the_route(programs: Programs) -> None:
     programs.put("tc")
     answer = [{"ifname": "bond0", "addr_info": [{"local": "10.77.9.15"}]}]
     programs.put("ip", json.dumps(answer))
-    _, facts = described({"interface": "bond0"})
+    _, facts = described(LinkOrder(interface="bond0"))
     assert (facts["device"], facts["address"]) == ("bond0", "10.77.9.15")
 
 
@@ -527,17 +533,17 @@ def test_named_interface_is_used_whatever_the_route(programs: Programs) -> None:
 def test_named_interface_without_an_address_is_no_way(programs: Programs, answer: str) -> None:
     programs.put("ip", answer)
     with pytest.raises(PathError, match="bond0 has no IPv4 address"):
-        described({"interface": "bond0"})
+        described(LinkOrder(interface="bond0"))
 
 
 def test_named_interface_that_is_missing_is_no_way(programs: Programs) -> None:
     programs.put("ip", code=1)
     with pytest.raises(PathError, match="address show dev bond0: exit code 1"):
-        described({"interface": "bond0"})
+        described(LinkOrder(interface="bond0"))
 
 
 def test_socket_buffers_are_the_largest_that_the_kernel_allows(tc: Programs) -> None:
-    _, facts = described({})
+    _, facts = described(LinkOrder())
     most = Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split()[-1]
     assert facts["tcp_rmem_max_bytes"] == int(most)
 
@@ -628,7 +634,7 @@ def test_an_interface_that_is_down_is_no_way(
         network_path, "read_sysfs", lambda path: "down" if "operstate" in path else None
     )
     with pytest.raises(PathError, match="eth1 is down"):
-        network_path.describe({"interface": "eth1"}, "client", "127.0.0.1", {})
+        network_path.describe(LinkOrder(interface="eth1"), "client", "127.0.0.1", (), {})
 
 
 # ---- names of the other node ----
@@ -673,7 +679,7 @@ def test_a_node_that_no_name_leads_to_is_no_way_and_told(
     monkeypatch.setattr("socket.gethostbyname", known({}))
     facts: dict[str, Any] = {}
     with pytest.raises(PathError, match="no name of n2 leads to it"):
-        network_path.describe({"names": {"n2": ["n2-ib"]}}, "client", "n2", facts)
+        network_path.describe(LinkOrder(), "client", "n2", ["n2-ib"], facts)
     assert set(facts["unresolved"]) == {"n2"}
 
 
@@ -684,7 +690,7 @@ def test_a_named_interface_needs_no_name_of_the_other_node(
     programs.put("ip", json.dumps([{"addr_info": [{"local": "10.0.0.1"}]}]))
     programs.put("tc")
     facts: dict[str, Any] = {}
-    network_path.describe({"interface": "lo"}, "client", "n2", facts)
+    network_path.describe(LinkOrder(interface="lo"), "client", "n2", (), facts)
     assert facts["address"] == "10.0.0.1"
     assert "unresolved" not in facts
 

@@ -537,7 +537,7 @@ def test_a_device_that_is_not_there_shifts_no_other_rail(
     there: set[str], strangers: set[str]
 ) -> None:
     ports = [(device, 1) for device in sorted({*there, *strangers}, key=natural)]
-    found = rail_ports({"names": list(NAMED)}, ports)
+    found = rail_ports(NAMED, ports)
     assert {rail: d for rail, (d, _) in found.items() if rail < len(NAMED)} == {
         rail: name for rail, name in enumerate(NAMED) if name in there
     }
@@ -546,7 +546,7 @@ def test_a_device_that_is_not_there_shifts_no_other_rail(
 
 def test_a_device_that_is_named_twice_is_two_rails_by_its_ports() -> None:
     ports = [("mlx4_0", 1), ("mlx4_0", 2), ("mlx4_1", 1)]
-    found = rail_ports({"names": ["mlx4_0", "mlx4_0", "mlx4_1"]}, ports)
+    found = rail_ports(["mlx4_0", "mlx4_0", "mlx4_1"], ports)
     assert found == dict(enumerate(ports))
 
 
