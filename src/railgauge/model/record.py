@@ -344,13 +344,16 @@ def read_record(path: Path) -> Record | None:
 
 _Content = TypeVar("_Content")
 
-_PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
-_LIST = pydantic.TypeAdapter(tuple[Listed, ...])
-_STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
-_LEAVES = pydantic.TypeAdapter(KnownLeaves)
-_SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]])
-_POSSIBLE = pydantic.TypeAdapter(Possible)
-_RATES = pydantic.TypeAdapter(Rates)
+#: Built when the first one is read or written: a command reads few of them.
+_WHEN_USED = pydantic.ConfigDict(defer_build=True)
+
+_PLAN = pydantic.TypeAdapter(tuple[Planned, ...], config=_WHEN_USED)
+_LIST = pydantic.TypeAdapter(tuple[Listed, ...], config=_WHEN_USED)
+_STANDINGS = pydantic.TypeAdapter(dict[str, Standing], config=_WHEN_USED)
+_LEAVES = pydantic.TypeAdapter(KnownLeaves, config=_WHEN_USED)
+_SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]], config=_WHEN_USED)
+_POSSIBLE = pydantic.TypeAdapter(Possible, config=_WHEN_USED)
+_RATES = pydantic.TypeAdapter(Rates, config=_WHEN_USED)
 
 
 def read(path: Path, validate: Callable[[bytes], _Content]) -> _Content | None:
