@@ -21,6 +21,7 @@ from railgauge import paths
 from railgauge.verdict.comparison import link_changes, measurement_table, power
 from railgauge.verdict.comparison.link_changes import BETTER, WORSE, Samples
 from railgauge.verdict.comparison.significance import Floats, benjamini_hochberg
+from railgauge.verdict.comparison.smallest_loss import POWER
 from tests.unit import measured
 
 LINKS = 4608
@@ -146,7 +147,7 @@ def smallest(campaigns: int = 20) -> None:
             found = _compared(random.normal(0, 0.01, (LINKS, baseline + 10)), baseline, 0.0)
             critical = special.stdtrit(found.df, 1 - 0.001)
             needed.append(critical * found.se + found.change)
-        loss = -np.expm1(-np.quantile(np.concatenate(needed), power.POWER))
+        loss = -np.expm1(-np.quantile(np.concatenate(needed), POWER))
         print(f"smallest loss found with 99 % at 1/1000, 10 runs against {baseline}: {loss:.2%}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import ctypes
 import gc
 import os
@@ -137,6 +136,8 @@ def compile_for_nodes() -> None:
     the time that it takes to start, seconds where the CPU is emulated. A checkout that cannot be
     written to stays as it is; nodes with another Python leave bytecode of their own where they can.
     """
+    import compileall
+
     for room in ("node", "slurm", "locating", "common"):
         compileall.compile_dir(paths.SOURCE / "railgauge" / room, quiet=2)
     compileall.compile_file(paths.SOURCE / "railgauge" / "__init__.py", quiet=2)

@@ -8,38 +8,126 @@ import click
 
 from railgauge import __version__
 from railgauge.cli import commands
-from railgauge.cli.lazy import LazyGroup
+from railgauge.cli.lazy import LazyGroup, Place
 
-#: Command -> where it is, `module:name`.
 _COMMANDS = {
-    "accept": "railgauge.cli.accept:accept",
-    "campaigns": "railgauge.cli.campaigns:campaigns",
-    "compare": "railgauge.cli.compare:compare",
-    "coverage": "railgauge.cli.coverage:coverage",
-    "explain": "railgauge.cli.explain:explain",
-    "export": "railgauge.cli.export:export",
-    "fabric": "railgauge.cli.fabric:fabric",
-    "gate": "railgauge.cli.gate:gate",
-    "inventory": "railgauge.cli.inventory:group",
-    "lab": "railgauge.cli.lab:lab",
-    "locate": "railgauge.cli.locate:locate",
-    "limit": "railgauge.cli.limit:limit",
-    "parse": "railgauge.cli.parse:parse",
-    "patrol": "railgauge.cli.patrol:patrol",
-    "power": "railgauge.cli.power:power",
-    "promote": "railgauge.cli.promote:promote",
-    "published": "railgauge.cli.published:published",
-    "read": "railgauge.cli.read:read",
-    "references": "railgauge.cli.promote:show_references",
-    "rehearse": "railgauge.cli.rehearse:rehearse",
-    "report": "railgauge.cli.report:report",
-    "show": "railgauge.cli.show:show",
-    "stack": "railgauge.cli.stack:stack",
-    "system": "railgauge.cli.system:system",
-    "transfers": "railgauge.cli.campaigns:show_transfers",
-    "balance": "railgauge.cli.campaigns:show_balance",
-    "trend": "railgauge.cli.trend:trend",
-    "verdict": "railgauge.cli.campaigns:verdict",
+    "accept": Place(
+        "railgauge.cli.accept:accept",
+        "Measure the nodes, and answer whether they may go back into service.",
+    ),
+    "campaigns": Place(
+        "railgauge.cli.campaigns:campaigns",
+        "List the campaigns under the results root, oldest first.",
+    ),
+    "compare": Place(
+        "railgauge.cli.compare:compare",
+        "Compare each place of AFTER with BEFORE: better, same, worse, or cannot tell.",
+    ),
+    "coverage": Place(
+        "railgauge.cli.coverage:coverage",
+        "Say of every node when it was last accepted, by which campaign and with how many "
+        "checks, and what has become of it.",
+    ),
+    "explain": Place(
+        "railgauge.cli.explain:explain",
+        "What a kind of finding means, or what a log shows, and what to type next.",
+    ),
+    "export": Place(
+        "railgauge.cli.export:export",
+        "Write a campaign's verdict for other programs; each file is there whole or not at all.",
+    ),
+    "fabric": Place(
+        "railgauge.cli.fabric:fabric",
+        "An InfiniBand subnet: what is cabled, what is wrong, and what it tells the locator.",
+    ),
+    "gate": Place(
+        "railgauge.cli.gate:gate",
+        "Hold nodes whose firmware changed, test them, and return them or keep them out.",
+    ),
+    "inventory": Place(
+        "railgauge.cli.inventory:group",
+        "What nodes are made of and how they are set, and what of it has changed.",
+    ),
+    "lab": Place(
+        "railgauge.cli.lab:lab",
+        "The embedded cluster: a real Slurm on this one machine.",
+    ),
+    "locate": Place(
+        "railgauge.cli.locate:locate",
+        "Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.",
+    ),
+    "limit": Place(
+        "railgauge.cli.limit:limit",
+        "What physics allows.",
+    ),
+    "parse": Place(
+        "railgauge.cli.parse:parse",
+        "Read a tool's output as the gate does, and print what it proves.",
+    ),
+    "patrol": Place(
+        "railgauge.cli.patrol:patrol",
+        "Test a few idle nodes: those that wait longest, and those at risk.",
+    ),
+    "power": Place(
+        "railgauge.cli.power:power",
+        "Say which losses `railgauge compare` finds on SYSTEM with 99 %, at 1 % of false findings.",
+    ),
+    "promote": Place(
+        "railgauge.cli.promote:promote",
+        "Propose the medians of CAMPAIGNS as the baselines of their system, with bounds by "
+        "the spread.",
+    ),
+    "published": Place(
+        "railgauge.cli.published:published",
+        "List numbers that others published, with their conditions and sources.",
+    ),
+    "read": Place(
+        "railgauge.cli.read:read",
+        "Read logs: find out what is in them, print each measurement, and say what is wrong.",
+    ),
+    "references": Place(
+        "railgauge.cli.promote:show_references",
+        "List the stored numbers of a system: age, source, and which are stale.",
+    ),
+    "rehearse": Place(
+        "railgauge.cli.rehearse:rehearse",
+        "Run SYSTEM's NCCL checks in the lab, with stand-ins for its GPUs; without GPUs, WDT's.",
+    ),
+    "report": Place(
+        "railgauge.cli.report:report",
+        "Write a campaign's page: verdict, findings with their evidence, all numbers.",
+    ),
+    "show": Place(
+        "railgauge.cli.show:show",
+        "Print what was measured at a place, and what the tools printed on both sides of it.",
+    ),
+    "stack": Place(
+        "railgauge.cli.stack:stack",
+        "The pinned stack of tools: build it by Spack, and compare its locks.",
+    ),
+    "system": Place(
+        "railgauge.cli.system:system",
+        "Describe your own cluster, and check its description.",
+    ),
+    "transfers": Place(
+        "railgauge.cli.campaigns:show_transfers",
+        "Compare the tools that moved files in a campaign: rate, seconds, times the slowest; "
+        "beside it the ratios that documents state.",
+    ),
+    "balance": Place(
+        "railgauge.cli.campaigns:show_balance",
+        "Compare the modes in which leaves spread their traffic: Jain's index of their "
+        "uplinks, and what all nodes sent together, or the busbw of NCCL's alltoall, as times "
+        "the first.",
+    ),
+    "trend": Place(
+        "railgauge.cli.trend:trend",
+        "Show the conditions of CHECK over all finished campaigns of a system, and what declines.",
+    ),
+    "verdict": Place(
+        "railgauge.cli.campaigns:verdict",
+        "Show a campaign's verdict again, from the records in its folder.",
+    ),
 }
 
 

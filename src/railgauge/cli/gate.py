@@ -13,7 +13,7 @@ import click
 
 from railgauge import hostlist, paths, systems
 from railgauge.acceptance import session
-from railgauge.cli.lazy import LazyGroup
+from railgauge.cli.lazy import LazyGroup, Place
 from railgauge.cli.numbers import Number
 from railgauge.cli.output import json_option, print_json
 from railgauge.cli.words import Words
@@ -26,8 +26,14 @@ _Command = TypeVar("_Command", bound=Callable[..., None])
 @click.group(
     cls=LazyGroup,
     places={
-        "readmit": "railgauge.cli.readmit:readmit",
-        "trust": "railgauge.cli.trust:trust",
+        "readmit": Place(
+            "railgauge.cli.readmit:readmit",
+            "Test nodes that come back from repair; return them, or hold them with the reason.",
+        ),
+        "trust": Place(
+            "railgauge.cli.trust:trust",
+            "Say of each check how often its alarms were false, and what it may do by that.",
+        ),
     },
 )
 def gate() -> None:
@@ -224,7 +230,7 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
     chosen = enter(system)
     from railgauge.cluster import inventories, rights, store
     from railgauge.node import gate as node_gate
-    from railgauge.node.inventory import take
+    from railgauge.node.inventory.document import take
     from railgauge.node.system.tool_call import node_name
     from railgauge.slurm import nodes as slurm_nodes
 

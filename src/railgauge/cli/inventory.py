@@ -21,7 +21,7 @@ from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, EXIT_USAGE, Railga
 from railgauge.common.names import natural
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory
-from railgauge.node.inventory import take
+from railgauge.node.inventory.document import take
 from railgauge.node.inventory.kinds import kind
 
 

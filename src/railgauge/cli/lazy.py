@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
+
+
+class Place(NamedTuple):
+    """Where a command is, `module:name`, and the first sentence of its help."""
+
+    where: str
+    first_sentence: str
 
 
 class LazyGroup(click.Group):
     """Most of the time of a short command went into loading the others.
 
-    `places` has each command as `module:name`, beside those that are added as to any group. Only
-    `--help` loads all, for their first lines.
+    `places` has each command that is loaded when it is called. Others are added as to any group.
+    The group's own help and completion take the first sentences from `places`, so they load no
+    command.
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, *args: Any, places: Mapping[str, Place], **options: Any) -> None:
         super().__init__(*args, **options)
         self.places = places
 
@@ -24,10 +33,28 @@ class LazyGroup(click.Group):
         return sorted({*self.places, *self.commands})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        where = self.places.get(cmd_name)
-        if where is None:
+        place = self.places.get(cmd_name)
+        if place is None:
             return super().get_command(ctx, cmd_name)
-        module, _, name = where.partition(":")
+        module, _, name = place.where.partition(":")
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.outline().format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        outline = self.outline()
+        within = click.Context(
+            outline, info_name=ctx.info_name, parent=ctx.parent, **self.context_settings
+        )
+        return outline.shell_complete(within, incomplete)
+
+    def outline(self) -> click.Group:
+        """This group, with commands that only have a name and the first sentence of a help."""
+        known = {
+            name: click.Command(name, help=place.first_sentence)
+            for name, place in self.places.items()
+        }
+        return click.Group(self.name, commands={**known, **self.commands}, params=self.params)

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 #: Hampel, J. Am. Stat. Assoc. 69, 1974).
 NORMAL = 1.4826
 
+#: The standard deviation of a logarithm that counts at least: no tool prints more digits.
+LEAST_SD = 1e-4
+
 
 def jain(values: Sequence[float]) -> float:
     """Jain's index of fairness (sum x)^2 / (n sum x^2): 1 for equal shares, 1/n for one alone.

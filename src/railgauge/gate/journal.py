@@ -213,7 +213,7 @@ class Lost:
         return target
 
 
-class _Extent(pydantic.BaseModel):
+class _Extent(pydantic.BaseModel, defer_build=True):
     """What a damaged journal may still say of its rolling update."""
 
     nodes: tuple[str, ...]

@@ -112,7 +112,7 @@ def diff(before: Inventory, after: Inventory) -> list[Change]:
 class FabricDevice(pydantic.BaseModel):
     """A switch, or an NVSwitch tray: what it is, what runs on it, and the nodes that it serves."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["switch", "nvswitch-tray"] = "switch"
     firmware: Annotated[str, pydantic.Field(min_length=1)]
@@ -128,7 +128,7 @@ class FabricFile(pydantic.BaseModel):
      "firmware": "31.2014.1068", "nodes": "n[1-16]"}}}
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     document: Literal["railgauge-fabric-1"] = pydantic.Field(alias="schema")
     devices: dict[Annotated[str, pydantic.Field(pattern=r"^[^/\s]+$")], FabricDevice]

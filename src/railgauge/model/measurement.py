@@ -85,7 +85,7 @@ BY_CHANCE = tuple(name for name, metric in METRICS.items() if metric.by_chance)
 COUNTS = ("links", "entries", "segments")
 
 
-@pydantic.with_config(extra="forbid")
+@pydantic.with_config(extra="forbid", defer_build=True)
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     """One number, in the metric's unit, and what was measured how between whom.

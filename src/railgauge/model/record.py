@@ -225,7 +225,7 @@ class Row:
     own: bool = False
     elsewhere: str = ""
 
-    @property
+    @functools.cached_property
     def within(self) -> bool | None:
         """Whether the reference admits it; None where there is no reference."""
         return self.reference.admits(self.measurement.value) if self.reference else None
@@ -316,17 +316,50 @@ class Record(Document):
         write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def read_record(path: Path) -> Record | None:
-    """The record at `path`, None where there is none; BrokenRecordError where it is damaged."""
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of a record with a result: its file, the first byte of it, and how many it has."""
+
+    path: Path
+    start: int
+    size: int
+    place: str
+
+    def result(self) -> Result:
+        """The result, read again; BrokenRecordError where it is not there any more."""
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self.start)
+                text = stream.read(self.size)
+        except OSError as error:
+            raise BrokenRecordError(f"{self.path}: {error.strerror}") from None
+        result = _valid(functools.partial(Result.model_validate_json, text), str(self.path))
+        if result.place != self.place:
+            raise BrokenRecordError(
+                f"{self.path}: changed while it was read: has {result.place or 'a result'} where "
+                f"{self.place or 'another'} was"
+            )
+        return result
+
+
+def read_record(
+    path: Path, kept: Callable[[Result, Line], Result] = lambda result, _: result
+) -> Record | None:
+    """The record at `path`, None where there is none; BrokenRecordError where it is damaged.
+    `kept` says what is kept of each result.
+    """
     try:
         with path.open("rb") as stream:
             first = stream.readline()
             case = json.loads(first) if first else None
+            results, start = [], len(first)
             # Line by line: of a large sweep the text takes as much memory as what is made of it.
-            results = [
-                _valid(functools.partial(Result.model_validate_json, line), f"{path}:{number}")
-                for number, line in enumerate(stream, 2)
-            ]
+            for number, line in enumerate(stream, 2):
+                result = _valid(
+                    functools.partial(Result.model_validate_json, line), f"{path}:{number}"
+                )
+                results.append(kept(result, Line(path, start, len(line), result.place)))
+                start += len(line)
         if not isinstance(case, dict) or case.get("results") != len(results):
             expected = case.get("results") if isinstance(case, dict) else "a record"
             raise BrokenRecordError(
@@ -345,13 +378,16 @@ def read_record(path: Path) -> Record | None:
 
 _Content = TypeVar("_Content")
 
-_PLAN = pydantic.TypeAdapter(tuple[Planned, ...])
-_LIST = pydantic.TypeAdapter(tuple[Listed, ...])
-_STANDINGS = pydantic.TypeAdapter(dict[str, Standing])
-_LEAVES = pydantic.TypeAdapter(KnownLeaves)
-_SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]])
-_POSSIBLE = pydantic.TypeAdapter(Possible)
-_RATES = pydantic.TypeAdapter(Rates)
+#: Built when the first one is read or written: a command reads few of them.
+_WHEN_USED = pydantic.ConfigDict(defer_build=True)
+
+_PLAN = pydantic.TypeAdapter(tuple[Planned, ...], config=_WHEN_USED)
+_LIST = pydantic.TypeAdapter(tuple[Listed, ...], config=_WHEN_USED)
+_STANDINGS = pydantic.TypeAdapter(dict[str, Standing], config=_WHEN_USED)
+_LEAVES = pydantic.TypeAdapter(KnownLeaves, config=_WHEN_USED)
+_SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]], config=_WHEN_USED)
+_POSSIBLE = pydantic.TypeAdapter(Possible, config=_WHEN_USED)
+_RATES = pydantic.TypeAdapter(Rates, config=_WHEN_USED)
 
 
 def read(path: Path, validate: Callable[[bytes], _Content]) -> _Content | None:

@@ -36,8 +36,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.inventory import compare, take
+from railgauge.node.inventory import compare
 from railgauge.node.inventory.compare import Change
+from railgauge.node.inventory.document import take
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.node.system.tool_call import node_name, write_whole
 from railgauge.slurm import client

@@ -16,7 +16,7 @@ from railgauge.model.record import Row
 from railgauge.model.references import Bounded
 from railgauge.model.sizes import format_size
 from railgauge.report import transfers
-from railgauge.tools import nccl_tests
+from railgauge.tools import names
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.outliers import condition
 from railgauge.verdict.decision.verdict import Verdict
@@ -100,7 +100,7 @@ def condition_label(measurement: Measurement) -> list[str]:
     """What tells the conditions of a check apart, but for the metric and where."""
     parts = []
     both_ways = "_bidirectional" in measurement.operation
-    of_nccl = measurement.tool == nccl_tests.TOOL
+    of_nccl = measurement.tool == names.NCCL_TESTS
     # As of "tcp busy".
     in_state = " " in measurement.operation
     of_a_program = measurement.metric in ("mpi_time", "application_time")

@@ -33,7 +33,7 @@ from railgauge.verdict.campaign.ratios import RatioRow
 from railgauge.verdict.decision.verdict import Verdict
 
 if TYPE_CHECKING:
-    from railgauge.verdict.comparison.power import Condition
+    from railgauge.verdict.comparison.campaign_power import Condition
 
 _STYLES = {
     "accept": "bold green",

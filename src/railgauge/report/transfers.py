@@ -20,15 +20,14 @@ from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import Measurement
 from railgauge.model.sizes import format_size
 from railgauge.report import layout
-from railgauge.tools import iperf3
+from railgauge.tools import names
 from railgauge.tools.file_transfer import DISCARDED, PROGRAMS, FileSet
-from railgauge.tools.wdt import TOOL as WDT
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.ratios import RatioRow
 from railgauge.verdict.decision.verdict import Verdict
 
 #: In the order of the rows.
-_TOOLS = (iperf3.TOOL, WDT, *PROGRAMS)
+_TOOLS = (names.IPERF3, names.WDT, *PROGRAMS)
 _SETS = tuple(FileSet(files, 1).name for files in (1, 2))
 
 #: Behind the name of a tool whose receiver threw the files away.

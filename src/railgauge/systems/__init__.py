@@ -6,98 +6,116 @@ in each partition's `extras`.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from railgauge import lab, paths
 from railgauge.common.errors import ConfigurationError
 from railgauge.systems import rehearsal
-from railgauge.systems.application import (
-    Application as Application,
-)
-from railgauge.systems.contention import (
-    Contention as Contention,
-)
-from railgauge.systems.contention import (
-    HostState as HostState,
-)
-from railgauge.systems.fabric import (
-    Fabric as Fabric,
-)
-from railgauge.systems.infiniband import (
-    Infiniband as Infiniband,
-)
-from railgauge.systems.rdma import (
-    Expression as Expression,
-)
-from railgauge.systems.rdma import (
-    Perftest as Perftest,
-)
-from railgauge.systems.rdma import (
-    Rdma as Rdma,
-)
-from railgauge.systems.schema import (
-    DESCRIBED as DESCRIBED,
-)
-from railgauge.systems.schema import (
-    Absent as Absent,
-)
-from railgauge.systems.schema import (
-    Budget as Budget,
-)
-from railgauge.systems.schema import (
-    Extras as Extras,
-)
-from railgauge.systems.schema import (
-    FilesOfOneSize as FilesOfOneSize,
-)
-from railgauge.systems.schema import (
-    Mpi as Mpi,
-)
-from railgauge.systems.schema import (
-    Nics as Nics,
-)
-from railgauge.systems.schema import (
-    NicScale as NicScale,
-)
-from railgauge.systems.schema import (
-    Partition as Partition,
-)
-from railgauge.systems.schema import (
-    Settings as Settings,
-)
-from railgauge.systems.schema import (
-    Sweep as Sweep,
-)
-from railgauge.systems.schema import (
-    System as System,
-)
-from railgauge.systems.schema import (
-    Tcp as Tcp,
-)
-from railgauge.systems.schema import (
-    Transfers as Transfers,
-)
-from railgauge.systems.schema import (
-    TransferTool as TransferTool,
-)
-from railgauge.systems.schema import (
-    Wdt as Wdt,
-)
-from railgauge.systems.wan import (
-    Bond as Bond,
-)
-from railgauge.systems.wan import (
-    RoundTrip as RoundTrip,
-)
-from railgauge.systems.wan import (
-    Wan as Wan,
-)
-from railgauge.yamlfile import load_model, plain
+
+if TYPE_CHECKING:
+    from railgauge.systems.application import (
+        Application as Application,
+    )
+    from railgauge.systems.contention import (
+        Contention as Contention,
+    )
+    from railgauge.systems.contention import (
+        HostState as HostState,
+    )
+    from railgauge.systems.fabric import (
+        Fabric as Fabric,
+    )
+    from railgauge.systems.infiniband import (
+        Infiniband as Infiniband,
+    )
+    from railgauge.systems.rdma import (
+        Expression as Expression,
+    )
+    from railgauge.systems.rdma import (
+        Perftest as Perftest,
+    )
+    from railgauge.systems.rdma import (
+        Rdma as Rdma,
+    )
+    from railgauge.systems.schema import (
+        DESCRIBED as DESCRIBED,
+    )
+    from railgauge.systems.schema import (
+        Absent as Absent,
+    )
+    from railgauge.systems.schema import (
+        Budget as Budget,
+    )
+    from railgauge.systems.schema import (
+        Extras as Extras,
+    )
+    from railgauge.systems.schema import (
+        FilesOfOneSize as FilesOfOneSize,
+    )
+    from railgauge.systems.schema import (
+        Mpi as Mpi,
+    )
+    from railgauge.systems.schema import (
+        Nics as Nics,
+    )
+    from railgauge.systems.schema import (
+        NicScale as NicScale,
+    )
+    from railgauge.systems.schema import (
+        Partition as Partition,
+    )
+    from railgauge.systems.schema import (
+        Settings as Settings,
+    )
+    from railgauge.systems.schema import (
+        Sweep as Sweep,
+    )
+    from railgauge.systems.schema import (
+        System as System,
+    )
+    from railgauge.systems.schema import (
+        Tcp as Tcp,
+    )
+    from railgauge.systems.schema import (
+        Transfers as Transfers,
+    )
+    from railgauge.systems.schema import (
+        TransferTool as TransferTool,
+    )
+    from railgauge.systems.schema import (
+        Wdt as Wdt,
+    )
+    from railgauge.systems.wan import (
+        Bond as Bond,
+    )
+    from railgauge.systems.wan import (
+        RoundTrip as RoundTrip,
+    )
+    from railgauge.systems.wan import (
+        Wan as Wan,
+    )
+
+#: The modules with the classes above.
+_WITH_CLASSES = (*("schema", "application", "contention", "fabric", "infiniband", "rdma", "wan"),)
+
+
+def __getattr__(name: str) -> Any:
+    """The classes above, loaded when the first one is asked for: which systems there are is known
+    without them, and they take half of the time of a short command.
+    """
+    # A submodule is looked for here too before it is imported.
+    if name[0].isupper():
+        for module in _WITH_CLASSES:
+            found = getattr(importlib.import_module(f"{__name__}.{module}"), name, None)
+            if found is not None:
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def names() -> list[str]:
@@ -114,6 +132,9 @@ def load(name: str) -> System:
 
     In a rehearsal, as it is staged in the lab.
     """
+    from railgauge.systems.schema import System
+    from railgauge.yamlfile import load_model
+
     _require_known(name)
     system = load_model(_file(name), System)
     if system.name != name:
@@ -153,6 +174,8 @@ def is_of_lab(name: str) -> bool:
 
 def entry(name: str) -> dict[str, Any]:
     """The system's description as written in its file."""
+    from railgauge.yamlfile import plain
+
     entry: dict[str, Any] = plain(_file(name))
     return entry
 

@@ -15,7 +15,6 @@ import pydantic
 from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.systems.rdma import Gbits
-from railgauge.tools import nccl_tests
 from railgauge.yamlfile import Strict
 
 #: How many nodes a collective spans: one, two neighbours, a segment (rack, scalable unit), all.
@@ -38,6 +37,9 @@ _NVLS_RANKS = 3
 
 
 def _operation(name: str) -> str:
+    # Its readers take their time to load, and most commands ask for no operation.
+    from railgauge.tools import nccl_tests
+
     if name not in nccl_tests.OPERATIONS:
         raise ValueError(f"not an operation; one of {', '.join(nccl_tests.OPERATIONS)}")
     return name
@@ -122,6 +124,8 @@ class Binaries(Strict):
     @property
     def has_split(self) -> bool:
         """Whether it runs several groups of nodes at once."""
+        from railgauge.tools import nccl_tests
+
         return nccl_tests.Options("all_reduce", 1, 8, 8, version=self.version).has_split
 
     def program(self, name: str) -> str:

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from railgauge import hostlist, lab, paths
 from railgauge.common.errors import PrerequisiteError, RailgaugeError
-from railgauge.systems.nccl import Binaries, Nccl
-from railgauge.tools import nccl_tests
-from railgauge.yamlfile import load
 
 if TYPE_CHECKING:
     from railgauge.systems import System
+    from railgauge.systems.nccl import Nccl
+    from railgauge.tools import nccl_tests
 
 #: Set by `railgauge rehearse`: the scenario, as `NAME`, `NAME:NODE` or `NAME:NODE:NODE`.
 VARIABLE = "RAILGAUGE_REHEARSAL"
@@ -132,6 +131,8 @@ def staged(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _partition(partition: dict[str, Any]) -> dict[str, Any]:
+    from railgauge.systems.nccl import Binaries
+
     extras, launcher = partition["extras"], partition["launcher"]
     nccl = extras["nccl"]
     binaries = Binaries(path=str(REPLAYER), version=nccl["binaries"]["version"])
@@ -173,6 +174,8 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
 
 def _variables_of_lab() -> list[list[str]]:
     """What the lab's description gives to every program of its namespace nodes."""
+    from railgauge.yamlfile import load
+
     described = load(paths.SYSTEMS / "lab" / "reframe.yaml")
     (partition,) = [p for p in described["partitions"] if p["name"] == PARTITION]
     return [list(variable) for variable in partition.get("env_vars", [])]
@@ -285,6 +288,8 @@ def replay(
     configs/systems/<system>/recorded/<scale>-<operation>-<transport>.txt; the other sizes follow
     from `busbw_gbytes_s`, that of the largest.
     """
+    from railgauge.tools import nccl_tests
+
     happening = scenario()
     assert happening is not None
 
@@ -328,6 +333,8 @@ def replayed_fabric(fabric: Nccl) -> dict[str, Any]:
 def _recorded(path: Path, options: nccl_tests.Options) -> dict[str, list[float]]:
     if not path.exists():
         return {}
+    from railgauge.tools import nccl_tests
+
     recorded = {}
     for result in nccl_tests.parse(path.read_text(encoding="utf-8")):
         if len(result.devices) == options.ranks:

@@ -463,7 +463,7 @@ def words_of(access: object) -> list[str]:
 class Partition(pydantic.BaseModel):
     """A ReFrame partition: fields not named here pass through to ReFrame, which checks them."""
 
-    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     name: str = pydantic.Field(pattern="^[a-zA-Z_][a-zA-Z0-9_-]*$")
     """As ReFrame calls it."""
@@ -514,7 +514,7 @@ class Partition(pydantic.BaseModel):
 class System(pydantic.BaseModel):
     """A ReFrame system with its partitions."""
 
-    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     name: str
     """That of the folder."""

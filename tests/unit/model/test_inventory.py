@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from railgauge.common.errors import RailgaugeError
 from railgauge.model import inventory
 from railgauge.model.inventory import Inventory, diff, fingerprint, load
-from railgauge.node.inventory import SCHEMA, take
+from railgauge.node.inventory import SCHEMA
 from railgauge.node.inventory.compare import Change, by_value, same
+from railgauge.node.inventory.document import take
 from railgauge.node.inventory.kinds import kind
 from tests.properties import tries
 

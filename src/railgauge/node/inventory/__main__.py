@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from railgauge.node.inventory import take
+from railgauge.node.inventory.document import take
 from railgauge.node.system import srun_output
 from railgauge.node.system.tool_call import write_whole
 

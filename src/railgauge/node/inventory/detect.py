@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.inventory import take
+from railgauge.node.inventory.document import take
 from railgauge.node.inventory.network import is_pci
 from railgauge.node.system import rdma_devices, srun_output
 from railgauge.node.system.tool_call import node_name, path_facts

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from railgauge.tools import names
 from railgauge.tools.common.tcp import TcpOptions
 
-TOOL = "iperf3"
+TOOL = names.IPERF3
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,9 +7,10 @@ import itertools
 import re
 from collections.abc import Sequence
 
+from railgauge.tools import names
 from railgauge.tools.common.options import require_integers, require_one_of
 
-TOOL = "nccl-tests"
+TOOL = names.NCCL_TESTS
 
 #: What the programs `<operation>_perf` measure.
 OPERATIONS: tuple[str, ...] = (

@@ -6,10 +6,11 @@ import dataclasses
 import re
 from typing import Literal
 
+from railgauge.tools import names
 from railgauge.tools.common.options import require_integers, require_one_of
 from railgauge.tools.file_transfer import DISCARDED, FileSet
 
-TOOL = "wdt"
+TOOL = names.WDT
 
 Encryption = Literal["aes128gcm", "aes128ctr", "none"]
 

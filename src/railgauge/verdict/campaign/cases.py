@@ -32,6 +32,7 @@ from railgauge.model.record import (
 from railgauge.model.references import Ratio
 from railgauge.model.uplinks import Uplink
 from railgauge.slurm.waiting import NOT_AVAILABLE, unavailable_nodes
+from railgauge.verdict.campaign import recorded_facts
 from railgauge.verdict.campaign.session_results import Attempt, read_attempts
 
 
@@ -220,7 +221,9 @@ def _cases(planned: Planned, attempt: Attempt | None, run: int, session: int = 1
     if attempt is None or attempt.stagedir is None:
         return _at_every_place(planned, whole)
     try:
-        case_record = record.read_record(attempt.stagedir / RESULT_FILE)
+        case_record = record.read_record(
+            attempt.stagedir / RESULT_FILE, recorded_facts.without_details
+        )
     except BrokenRecordError as error:
         return _at_every_place(planned, dataclasses.replace(whole, damage=str(error)))
     if case_record is None:

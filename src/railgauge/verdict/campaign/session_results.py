@@ -24,7 +24,7 @@ _JOB_ERROR = re.compile(r"^job (blocked )?error: \[jobid=\w+\] ")
 # The parts of ReFrame's report that are read here.
 
 
-class Attempt(pydantic.BaseModel):
+class Attempt(pydantic.BaseModel, defer_build=True):
     """A run of a case, as ReFrame's report has it."""
 
     unique_name: str
@@ -42,11 +42,11 @@ class Attempt(pydantic.BaseModel):
         return _JOB_ERROR.sub("", " ".join((self.fail_reason or "").split()))
 
 
-class _Run(pydantic.BaseModel):
+class _Run(pydantic.BaseModel, defer_build=True):
     testcases: list[Attempt]
 
 
-class _Report(pydantic.BaseModel):
+class _Report(pydantic.BaseModel, defer_build=True):
     runs: list[_Run]
 
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from railgauge.verdict.comparison.significance import LEAST_SD, Floats
+from railgauge.common.spread import LEAST_SD
+from railgauge.verdict.comparison.significance import Floats
 
 #: At most this share of healthy campaigns is rejected by all bounds together.
 MOST_REJECTED = 1e-3

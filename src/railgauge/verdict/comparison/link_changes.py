@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from railgauge.common.spread import NORMAL
+from railgauge.common.spread import LEAST_SD, NORMAL
 from railgauge.verdict.comparison import significance
 from railgauge.verdict.comparison.significance import Bools, Floats, Ints
 
@@ -290,7 +290,7 @@ def _errors(own: Floats, squares: Floats, df: Floats, runs: Ints) -> tuple[Float
     if not (df > 0).any():
         if own.size < LEAST_LINKS:
             return np.full(own.size, np.nan), np.zeros(own.size)
-        scale, tails = _spread(own, significance.LEAST_SD)
+        scale, tails = _spread(own, LEAST_SD)
         return np.full(own.size, scale), np.full(own.size, tails)
     variance = np.divide(squares, df, out=np.zeros_like(squares), where=df > 0)
     moderated, total = significance.moderate(variance, df, significance.fit_prior(variance, df))
@@ -346,7 +346,7 @@ def _shift(number: int, of: _Class, changes: _Changes, after: Bools, margin: flo
         variance += of_runs
     # Where links jump, the mean of many runs is no measure of a single one: a second estimate.
     variance += (changes.shift - _shift_of_runs(of, after)) ** 2
-    se = float(np.sqrt(max(variance, significance.LEAST_SD**2 / changes.own.size)))
+    se = float(np.sqrt(max(variance, LEAST_SD**2 / changes.own.size)))
     p = significance.treat(np.array([changes.shift]), np.array([se]), np.array([df]), margin)
     return Shift(number, changes.own.size, changes.shift, se, df, float(p[0]), UNKNOWN)
 

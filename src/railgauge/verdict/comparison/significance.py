@@ -23,14 +23,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from railgauge.common.spread import NORMAL
+from railgauge.common.spread import LEAST_SD, NORMAL
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-#: The standard deviation of a logarithm that counts at least: no tool prints more digits.
-LEAST_SD = 1e-4
 
 
 # --- variances -----------------------------------------------------------------------------------

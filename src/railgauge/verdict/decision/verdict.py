@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from railgauge.campaign.folder import Campaign
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT
@@ -19,10 +19,9 @@ from railgauge.verdict.campaign.finding import Decision, Finding
 from railgauge.verdict.campaign.outliers import Outlier
 from railgauge.verdict.campaign.ratios import RatioRow
 from railgauge.verdict.campaign.tool_builds import Build, Notice, builds
+from railgauge.verdict.comparison import campaign_power
+from railgauge.verdict.comparison.campaign_power import OfCampaign
 from railgauge.verdict.location.unnamed import Unnamed
-
-if TYPE_CHECKING:
-    from railgauge.verdict.comparison.power import OfCampaign
 
 #: Units of what is counted, and not measured: what the description lists is all there.
 _COUNTS = (METRICS["links"].unit, METRICS["expectations"].unit)
@@ -85,13 +84,10 @@ class Verdict:
     @functools.cached_property
     def power(self) -> OfCampaign:
         """What the campaign would have found on healthy nodes; nothing where it judged nothing."""
-        # SciPy takes its time to load, which `accept --plan` need not wait for.
-        from railgauge.verdict.comparison import power
-
         if self.campaign.gate != "acceptance":
-            return power.of(())
+            return campaign_power.of(())
         failing = set(self.failing_nodes)
-        return power.of([case for case in self.cases if failing.isdisjoint(case.nodes)])
+        return campaign_power.of([case for case in self.cases if failing.isdisjoint(case.nodes)])
 
     @property
     def simulated(self) -> bool:

@@ -22,6 +22,7 @@ from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
 from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.campaign.cases import Case, Outcome
+from railgauge.verdict.campaign.recorded_facts import error_counters
 from railgauge.verdict.location.direct_evidence import is_of_the_suite
 
 #: Partition -> node -> its leaf.
@@ -34,12 +35,6 @@ _RAILS = re.compile(r"([0-9]+)-([0-9]+)")
 _ALIKE = operator.attrgetter(
     *("metric", "tool", "operation", "transport", "size_bytes", "streams", "ranks"),
     *("window_bytes", "congestion", "delay_ms", "simulated"),
-)
-
-#: Counters of a device that stand still while its link is well.
-_ERRORS = re.compile(
-    r".*(link_down|link_error_recovery|symbol_err|crc_err|integrity_errors|discards|retrans"
-    r"|out_of_sequence|packet_seq_err|local_ack_timeout).*|net/.*/[rt]x_errors"
 )
 
 #: With this operation data goes from the server to the client.
@@ -278,17 +273,12 @@ def _ends(case: Case, row: Row | None, devices: Mapping[tuple[str, str], str]) -
 def _events(case: Case, end: End) -> int:
     """The growth of the error counters of an end's own devices during the measurement."""
     facts = case.facts.get(end.node, {})
-    device_record = facts.get("counters")
-    counters = device_record.get("counters") if isinstance(device_record, dict) else None
-    if not isinstance(counters, dict) or not counters:
-        return 0
     own_devices = facts.get("sampled") or ([end.rail] if end.rail else None)
-    events = 0
-    for name, growth in counters.items():
-        device = name.split("/")[1:2]
-        if _ERRORS.fullmatch(name) and (own_devices is None or set(device) & set(own_devices)):
-            events += growth
-    return events
+    return sum(
+        growth
+        for name, growth in error_counters(facts).items()
+        if own_devices is None or set(name.split("/")[1:2]) & set(own_devices)
+    )
 
 
 def _with_quiet(results: Sequence[Result], cases: Sequence[Case]) -> list[Result]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.node.orchestration import sweep_file
-from railgauge.node.orders.codec import OrderError, Order
+from railgauge.node.orders.codec import Order, OrderError
 from railgauge.node.orders.places import ClientServerOrder, LinkOrder, RailOrder, SingleNodeOrder
 from railgauge.node.orders.ranks import (
     Group,

@@ -15,7 +15,7 @@ from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.outliers import outliers
-from railgauge.verdict.comparison import power
+from railgauge.verdict.comparison import campaign_power, power
 from railgauge.verdict.comparison.link_changes import FALSE_DISCOVERIES, WORSE, Samples, contrast
 from railgauge.verdict.comparison.significance import Floats
 from tests.command_line import invoke
@@ -144,7 +144,7 @@ def test_the_stated_loss_of_a_place_is_found_and_a_smaller_one_is_not(
     runs: int, reference: Reference | None
 ) -> None:
     random = np.random.default_rng(7)
-    stated = power.of(campaign(noisy(random, 64, runs), reference)).conditions[0].link
+    stated = campaign_power.of(campaign(noisy(random, 64, runs), reference)).conditions[0].link
     assert stated is not None
 
     def found(loss: float) -> float:
@@ -165,7 +165,7 @@ def test_the_stated_loss_of_a_place_is_found_and_a_smaller_one_is_not(
 def test_what_all_places_lose_their_peers_do_not_show() -> None:
     values = noisy(np.random.default_rng(7), 64, 1)
     by_peers, by_reference = (
-        power.of(campaign(values, known)).conditions[0] for known in (None, REFERENCE)
+        campaign_power.of(campaign(values, known)).conditions[0] for known in (None, REFERENCE)
     )
     assert by_peers.by == ("peers",) and by_peers.all is None
     assert by_reference.by == ("baseline", "peers") and by_reference.all is not None
@@ -173,7 +173,7 @@ def test_what_all_places_lose_their_peers_do_not_show() -> None:
 
 
 def test_of_few_places_nothing_is_stated() -> None:
-    found = power.of(campaign(noisy(np.random.default_rng(7), 3, 1), REFERENCE))
+    found = campaign_power.of(campaign(noisy(np.random.default_rng(7), 3, 1), REFERENCE))
     assert found.sharpest is None and found.conditions[0].noise is None
 
 
@@ -181,7 +181,7 @@ def test_false_alarms_follow_from_how_near_the_bound_is() -> None:
     near = REFERENCE.model_copy(update={"lower": -0.01})
     values = noisy(np.random.default_rng(7), 400, 1)
     # 1 % below the median is one standard deviation: 16 % of 400 healthy places.
-    alarms = power.of(campaign(values, near, peer_spread=0.2)).false_alarms
+    alarms = campaign_power.of(campaign(values, near, peer_spread=0.2)).false_alarms
     assert alarms == pytest.approx(64, rel=0.2)
 
 
@@ -189,4 +189,4 @@ def test_groups_of_one_launch_are_one_number() -> None:
     shared = {"n1": {"slowest_of": 16, "launch": 0}}
     values = noisy(np.random.default_rng(7), 16, 1)
     cases = [dataclasses.replace(one, facts=shared) for one in campaign(values, REFERENCE)]
-    assert power.of(cases).conditions[0].link is None
+    assert campaign_power.of(cases).conditions[0].link is None
