@@ -1,7 +1,10 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test release lint docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test release lint changelog docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
 
 SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) $(wildcard findings/*.sh findings/common/*.sh) jobs/gate/railgauge.nhc
+
+# The branch that a change goes to. Its commits since then need a fragment in changelog.d/.
+CHANGED_SINCE ?= $(shell git rev-parse --quiet --verify main >/dev/null && echo main || echo origin/main)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,6 +36,11 @@ lint: ## formatting, types and style of Python, shell and YAML
 	shellcheck $(SHELL_FILES)
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
 	.venv/bin/yamllint --strict configs results/references .yamllint
+	.venv/bin/towncrier check --compare-with "$(CHANGED_SINCE)"
+
+changelog: ## move the fragments of changelog.d/ into CHANGELOG.md, for the version of src/railgauge/__init__.py
+	bin/bootstrap dev
+	.venv/bin/towncrier build --yes --version "$$(.venv/bin/python -c 'import railgauge; print(railgauge.__version__)')"
 
 docs: ## write the generated parts of the documents, then the site: site/index.html
 	bin/bootstrap dev

@@ -1,4 +1,8 @@
-"""Where the parts of a checkout are. The package is installed in place, beside its data."""
+"""Where the parts of Railgauge are: in a checkout, or in an installed package.
+
+A package has `reframe/`, `configs/` and `results/references/` of its checkout in `railgauge/home/`
+(hatch_build.py), read-only.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,10 @@ from pathlib import Path
 
 from railgauge.common.errors import EnvironmentProblem
 
-HOME = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parent
+_PACKAGED = _PACKAGE / "home"
+
+HOME = _PACKAGED if _PACKAGED.is_dir() else _PACKAGE.parents[1]
 CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
@@ -15,7 +22,23 @@ TEMPLATES = HOME / "configs" / "templates"
 LEAST_SHARES = HOME / "configs" / "least_shares.yaml"
 #: Numbers of others, which judge nothing.
 PUBLISHED = HOME / "results" / "references" / "published"
-SOURCE = HOME / "src"
+SOURCE = _PACKAGE.parent
+
+
+def is_checkout() -> bool:
+    """Whether this program runs in its checkout, and not from an installed package."""
+    return HOME != _PACKAGED
+
+
+def require_checkout(what: str) -> None:
+    """EnvironmentProblem from an installed package: `what` needs files of the checkout."""
+    if not is_checkout():
+        raise EnvironmentProblem(
+            f"{what} needs a checkout of Railgauge, which the nodes share; this is the installed "
+            f"package in {SOURCE}. It reads logs and campaigns, and measures nothing",
+            next_step="clone Railgauge to a file system that the nodes share, type `make setup` "
+            "there, then the same command with its bin/railgauge",
+        )
 
 
 def on_node(program: str) -> list[str]:
@@ -32,7 +55,13 @@ def results_root() -> Path:
     It must be on a file system that the compute nodes share. EnvironmentProblem where it cannot be
     a folder: what lies in one that is not mounted must not be taken for not there.
     """
-    root = Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
+    named = os.environ.get("RAILGAUGE_RESULTS")
+    if not named and not is_checkout():
+        raise EnvironmentProblem(
+            f"no results area is named, and the installed package in {SOURCE} has none",
+            next_step="RAILGAUGE_RESULTS=DIR, the results/ of the checkout that has measured",
+        )
+    root = Path(named or HOME / "results").absolute()
     require_folder(root, "the results area")
     return root
 

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import click
 
-from railgauge import __version__
+from railgauge import paths, version
 from railgauge.cli import commands
 from railgauge.cli.lazy import LazyGroup
 
@@ -42,13 +42,34 @@ _COMMANDS = {
     "verdict": "railgauge.cli.campaigns:verdict",
 }
 
+#: They run programs on nodes, or change files of the checkout.
+_OF_A_CHECKOUT = frozenset(
+    {"accept", "gate", "inventory", "lab", "patrol", "promote", "rehearse", "stack", "system"}
+)
+
+
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"railgauge {version.current()}")
+        context.exit()
+
 
 @click.group(
     cls=LazyGroup, places=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(__version__, prog_name="railgauge")
-def cli() -> None:
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and the commit, and exit.",
+)
+@click.pass_context
+def cli(context: click.Context) -> None:
     """May these nodes go back into service, and if not, which is at fault?"""
+    if context.invoked_subcommand in _OF_A_CHECKOUT:
+        paths.require_checkout(f"railgauge {context.invoked_subcommand}")
 
 
 def main() -> NoReturn:
