@@ -42,10 +42,11 @@ changelog: ## move the fragments of changelog.d/ into CHANGELOG.md, for the vers
 	bin/bootstrap dev
 	.venv/bin/towncrier build --yes --version "$$(.venv/bin/python -c 'import railgauge; print(railgauge.__version__)')"
 
-docs: ## write the generated parts of the documents, then the site: site/index.html
+docs: ## write the generated parts of the documents, then the site: site/index.html, and the manual pages: site/man/man1
 	bin/bootstrap dev
 	.venv/bin/python -m railgauge.site.schema
 	.venv/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
+	.venv/bin/python -m railgauge.cli.manual site/man/man1
 
 golden: ## write tests/data/golden anew
 	bin/bootstrap dev
