@@ -26,6 +26,7 @@ _COMMANDS = {
     "lab": "railgauge.cli.lab:lab",
     "locate": "railgauge.cli.locate:locate",
     "limit": "railgauge.cli.limit:limit",
+    "notify": "railgauge.cli.notify:notify",
     "parse": "railgauge.cli.parse:parse",
     "patrol": "railgauge.cli.patrol:patrol",
     "power": "railgauge.cli.power:power",
