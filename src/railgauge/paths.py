@@ -1,7 +1,7 @@
 """Where the parts of Railgauge are: in a checkout, or in an installed package.
 
-A package has `reframe/`, `configs/` and `results/references/` of its checkout in `railgauge/home/`
-(hatch_build.py), read-only.
+A package has `reframe/`, `configs/` and `results/references/` of its checkout in `railgauge/home/`,
+read-only (pyproject.toml).
 """
 
 from __future__ import annotations

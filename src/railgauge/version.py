@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from railgauge import __version__, paths
 
-#: The commit of a package, which has no git; the build writes this file (hatch_build.py).
+#: The commit of a package, which has no git; bin/package writes this file.
 COMMIT_FILE = Path(__file__).with_name("commit.txt")
 
 _UNKNOWN = "unknown"
