@@ -12,9 +12,10 @@ from pathlib import Path
 from railgauge.common.errors import EnvironmentProblem
 
 _PACKAGE = Path(__file__).resolve().parent
-_PACKAGED = _PACKAGE / "home"
+#: The data of an installed package. A checkout has no such folder.
+PACKAGED = _PACKAGE / "home"
 
-HOME = _PACKAGED if _PACKAGED.is_dir() else _PACKAGE.parents[1]
+HOME = PACKAGED if PACKAGED.is_dir() else _PACKAGE.parents[1]
 CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
@@ -27,7 +28,7 @@ SOURCE = _PACKAGE.parent
 
 def is_checkout() -> bool:
     """Whether this program runs in its checkout, and not from an installed package."""
-    return HOME != _PACKAGED
+    return HOME != PACKAGED
 
 
 def require_checkout(what: str) -> None:
@@ -49,19 +50,24 @@ def on_node(program: str) -> list[str]:
     return ["env", f"PYTHONPATH={SOURCE}", "python3", "-S", "-m", f"railgauge.node.{program}"]
 
 
+def names_results() -> bool:
+    """Whether there is a results area: an installed package has none of its own."""
+    return bool(os.environ.get("RAILGAUGE_RESULTS")) or is_checkout()
+
+
 def results_root() -> Path:
     """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of the checkout.
 
     It must be on a file system that the compute nodes share. EnvironmentProblem where it cannot be
-    a folder: what lies in one that is not mounted must not be taken for not there.
+    a folder: what lies in one that is not mounted must not be taken for not there. The same where
+    an installed package runs, and none is named.
     """
-    named = os.environ.get("RAILGAUGE_RESULTS")
-    if not named and not is_checkout():
+    if not names_results():
         raise EnvironmentProblem(
             f"no results area is named, and the installed package in {SOURCE} has none",
             next_step="RAILGAUGE_RESULTS=DIR, the results/ of the checkout that has measured",
         )
-    root = Path(named or HOME / "results").absolute()
+    root = Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
     require_folder(root, "the results area")
     return root
 

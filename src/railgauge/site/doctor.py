@@ -177,6 +177,9 @@ def _stack(system: str) -> Line:
 
 
 def _results() -> Iterator[Line]:
+    if not paths.names_results():
+        yield Line("not checked", "results area", "RAILGAUGE_RESULTS is not set")
+        return
     try:
         root = paths.results_root()
         yield _area(root)
