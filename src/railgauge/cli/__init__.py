@@ -42,12 +42,14 @@ _COMMANDS = {
     "transfers": "railgauge.cli.campaigns:show_transfers",
     "balance": "railgauge.cli.campaigns:show_balance",
     "trend": "railgauge.cli.trend:trend",
+    "upgrade-check": "railgauge.cli.upgrade_check:upgrade_check",
     "verdict": "railgauge.cli.campaigns:verdict",
 }
 
 #: They run programs on nodes, or change files of the checkout.
 _OF_A_CHECKOUT = frozenset(
     {"accept", "gate", "inventory", "lab", "patrol", "promote", "rehearse", "stack", "system"}
+    | {"upgrade-check"}
 )
 
 
