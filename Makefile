@@ -1,7 +1,10 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test release lint docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test release lint changelog package docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
 
-SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) $(wildcard findings/*.sh findings/common/*.sh) jobs/gate/railgauge.nhc
+SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/package bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) $(wildcard findings/*.sh findings/common/*.sh) jobs/gate/railgauge.nhc
+
+# The branch that a change goes to. Its commits since then need a fragment in changelog.d/.
+CHANGED_SINCE ?= $(shell git rev-parse --quiet --verify main >/dev/null && echo main || echo origin/main)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -24,6 +27,7 @@ release: lint ## before each tag: lint, every test, the mutants, other versions;
 	.venv/bin/python -m pytest --numprocesses=5 --hypothesis-profile=full
 	.venv/bin/python -m tests.mutants
 	.venv/bin/python -m tests.lab.compat
+	bin/package dist
 
 lint: ## formatting, types and style of Python, shell and YAML
 	bin/bootstrap dev
@@ -33,11 +37,21 @@ lint: ## formatting, types and style of Python, shell and YAML
 	shellcheck $(SHELL_FILES)
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
 	.venv/bin/yamllint --strict configs results/references .yamllint
+	.venv/bin/towncrier check --compare-with "$(CHANGED_SINCE)"
 
-docs: ## write the generated parts of the documents, then the site: site/index.html
+changelog: ## move the fragments of changelog.d/ into CHANGELOG.md, for the version of src/railgauge/__init__.py
+	bin/bootstrap dev
+	.venv/bin/towncrier build --yes --version "$$(.venv/bin/python -c 'import railgauge; print(railgauge.__version__)')"
+
+package: ## a wheel and an sdist of HEAD into dist/, the same bytes each time, with their hashes
+	bin/bootstrap dev
+	bin/package dist
+
+docs: ## write the generated parts of the documents, then the site: site/index.html, and the manual pages: site/man/man1
 	bin/bootstrap dev
 	.venv/bin/python -m railgauge.site.schema
 	.venv/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
+	.venv/bin/python -m railgauge.cli.manual site/man/man1
 
 golden: ## write tests/data/golden anew
 	bin/bootstrap dev

@@ -1,4 +1,8 @@
-"""Where the parts of a checkout are. The package is installed in place, beside its data."""
+"""Where the parts of Railgauge are: in a checkout, or in an installed package.
+
+A package has `reframe/`, `configs/` and `results/references/` of its checkout in `railgauge/home/`,
+read-only (pyproject.toml).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,11 @@ from pathlib import Path
 
 from railgauge.common.errors import PrerequisiteError
 
-HOME = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parent
+#: The data of an installed package. A checkout has no such folder.
+PACKAGED = _PACKAGE / "home"
+
+HOME = PACKAGED if PACKAGED.is_dir() else _PACKAGE.parents[1]
 CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
 SYSTEMS = HOME / "configs" / "systems"
@@ -15,7 +23,23 @@ TEMPLATES = HOME / "configs" / "templates"
 LEAST_SHARES = HOME / "configs" / "least_shares.yaml"
 #: Numbers of others, which judge nothing.
 PUBLISHED = HOME / "results" / "references" / "published"
-SOURCE = HOME / "src"
+SOURCE = _PACKAGE.parent
+
+
+def is_checkout() -> bool:
+    """Whether this program runs in its checkout, and not from an installed package."""
+    return HOME != PACKAGED
+
+
+def require_checkout(what: str) -> None:
+    """PrerequisiteError from an installed package: `what` needs files of the checkout."""
+    if not is_checkout():
+        raise PrerequisiteError(
+            f"{what} needs a checkout of Railgauge, which the nodes share; this is the installed "
+            f"package in {SOURCE}. It reads logs and campaigns, and measures nothing",
+            next_step="clone Railgauge to a file system that the nodes share, type `make setup` "
+            "there, then the same command with its bin/railgauge",
+        )
 
 
 def on_node(program: str) -> list[str]:
@@ -26,12 +50,23 @@ def on_node(program: str) -> list[str]:
     return ["env", f"PYTHONPATH={SOURCE}", "python3", "-S", "-m", f"railgauge.node.{program}"]
 
 
+def names_results() -> bool:
+    """Whether there is a results area: an installed package has none of its own."""
+    return bool(os.environ.get("RAILGAUGE_RESULTS")) or is_checkout()
+
+
 def results_root() -> Path:
     """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of the checkout.
 
     It must be on a file system that the compute nodes share. PrerequisiteError where it cannot be
-    a folder: what lies in one that is not mounted must not be taken for not there.
+    a folder: what lies in one that is not mounted must not be taken for not there. The same where
+    an installed package runs, and none is named.
     """
+    if not names_results():
+        raise PrerequisiteError(
+            f"no results area is named, and the installed package in {SOURCE} has none",
+            next_step="RAILGAUGE_RESULTS=DIR, the results/ of the checkout that has measured",
+        )
     root = Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
     require_folder(root, "the results area")
     return root

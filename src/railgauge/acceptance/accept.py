@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from railgauge import hooks, paths, systems
+from railgauge import notify, paths, systems
 from railgauge.acceptance import request, session
 from railgauge.acceptance.follow import follow
 from railgauge.campaign import folder as campaigns
@@ -393,9 +393,15 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
     campaign.save()
     _write_reports(verdict, say)
     if not verdict.simulated:
-        files = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]
-        hooks.call(VERDICT_VARIABLE, files, say)
+        _notify(campaign, say)
     return verdict
+
+
+def _notify(campaign: Campaign, say: Say) -> None:
+    """Give the verdict to the site's command; the key is that of this verdict of this campaign."""
+    verdict, summary = (campaign.folder / name for name in ("verdict.json", markdown.FILE))
+    key = notify.key_of(campaign.id, verdict.read_text(encoding="utf-8"))
+    notify.send(VERDICT_VARIABLE, [str(verdict), str(summary)], key, say)
 
 
 def _write_reports(verdict: Verdict, say: Say) -> None:

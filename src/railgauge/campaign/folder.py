@@ -35,14 +35,13 @@ import re
 import secrets
 import shlex
 import socket
-import subprocess
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
-from railgauge import __version__, paths
+from railgauge import paths, version
 from railgauge.campaign import variables
 from railgauge.common.atomic import write_json
 from railgauge.common.errors import PrerequisiteError, RailgaugeError
@@ -90,18 +89,6 @@ _CLOCKS = datetime.timedelta(minutes=5)
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def _commit() -> str:
-    """The checkout's commit, with `+changes` if files differ from it; `unknown` outside git."""
-    command = ["git", "-C", str(paths.HOME), "describe", "--always", "--abbrev=12"]
-    try:
-        answer = subprocess.run(
-            [*command, "--dirty=+changes"], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return answer.stdout.strip()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -391,9 +378,10 @@ def _given(words: Sequence[str], option: str) -> Sequence[str]:
 
 
 def _context(command: list[str]) -> dict[str, Any]:
+    program = version.current()
     return {
-        "railgauge": __version__,
-        "commit": _commit(),
+        "railgauge": program.number,
+        "commit": program.commit,
         "host": socket.gethostname(),
         "user": getpass.getuser(),
         "pid": os.getpid(),

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import click
 
-from railgauge import __version__
+from railgauge import paths, version
 from railgauge.cli import commands
 from railgauge.cli.lazy import LazyGroup, Place
 
@@ -23,10 +23,18 @@ _COMMANDS = {
         "railgauge.cli.compare:compare",
         "Compare each place of AFTER with BEFORE: better, same, worse, or cannot tell.",
     ),
+    "completion": Place(
+        "railgauge.cli.completion:completion",
+        "Print the script that completes railgauge's commands and options in SHELL.",
+    ),
     "coverage": Place(
         "railgauge.cli.coverage:coverage",
         "Say of every node when it was last accepted, by which campaign and with how many "
         "checks, and what has become of it.",
+    ),
+    "doctor": Place(
+        "railgauge.cli.doctor:doctor",
+        "Print what is installed, which system this is, and what is missing: a page for a ticket.",
     ),
     "explain": Place(
         "railgauge.cli.explain:explain",
@@ -59,6 +67,10 @@ _COMMANDS = {
     "limit": Place(
         "railgauge.cli.limit:limit",
         "What physics allows.",
+    ),
+    "notify": Place(
+        "railgauge.cli.notify:notify",
+        "Send the messages again that RAILGAUGE_ON_VERDICT and RAILGAUGE_ON_SUSPECT did not take.",
     ),
     "parse": Place(
         "railgauge.cli.parse:parse",
@@ -124,19 +136,45 @@ _COMMANDS = {
         "railgauge.cli.trend:trend",
         "Show the conditions of CHECK over all finished campaigns of a system, and what declines.",
     ),
+    "upgrade-check": Place(
+        "railgauge.cli.upgrade_check:upgrade_check",
+        "Check that this version reads the site's files, campaigns and the gate's store.",
+    ),
     "verdict": Place(
         "railgauge.cli.campaigns:verdict",
         "Show a campaign's verdict again, from the records in its folder.",
     ),
 }
 
+#: They run programs on nodes, or change files of the checkout.
+_OF_A_CHECKOUT = frozenset(
+    {"accept", "gate", "inventory", "lab", "patrol", "promote", "rehearse", "stack", "system"}
+    | {"upgrade-check"}
+)
+
+
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"railgauge {version.current()}")
+        context.exit()
+
 
 @click.group(
     cls=LazyGroup, places=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(__version__, prog_name="railgauge")
-def cli() -> None:
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and the commit, and exit.",
+)
+@click.pass_context
+def cli(context: click.Context) -> None:
     """May these nodes go back into service, and if not, which is at fault?"""
+    if context.invoked_subcommand in _OF_A_CHECKOUT:
+        paths.require_checkout(f"railgauge {context.invoked_subcommand}")
 
 
 def main() -> NoReturn:

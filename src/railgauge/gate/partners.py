@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Sequence
 
-from railgauge import hooks, hostlist, systems
+from railgauge import hostlist, notify, systems
 from railgauge.cluster import inventories, store
 from railgauge.gate import journal
 from railgauge.gate.journal import Run
@@ -113,4 +114,4 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
 
 def alarm(node: str, words: str, say: Say) -> None:
     """Run the command of RAILGAUGE_ON_SUSPECT, where it is set, with a suspect and the reason."""
-    hooks.call(ALARM_VARIABLE, [node, words], say)
+    notify.send(ALARM_VARIABLE, [node, words], secrets.token_hex(16), say)

@@ -43,7 +43,7 @@ def lines(name: str, owner: str = "", planned: Sequence[Listed] = ()) -> list[Li
     refused = refusals(name, [partition.name for partition in system.partitions])
     checked += [_line(trouble, "account, QOS") for trouble in refused]
     if refused:
-        return [*checked, Line("not checked", "nodes", "Slurm takes no job"), *_rights(name)]
+        return [*checked, Line("not checked", "nodes", "Slurm takes no job"), *gate_rights(name)]
     checked.append(Line("ok", "account, QOS", "Slurm takes this user's jobs in every partition"))
     tried = _measuring_jobs(system.partitions, planned)
     checked += tried.values()
@@ -57,10 +57,10 @@ def lines(name: str, owner: str = "", planned: Sequence[Listed] = ()) -> list[Li
         seen = looks(name, asked, tools=tools)
     except PrerequisiteError as error:
         checked.append(Line("problem", "results area", error.message, error.next_step or ""))
-        return [*checked, *_rights(name)]
+        return [*checked, *gate_rights(name)]
     for look in seen:
         checked += _of_partition(name, system.partition(look.partition), look)
-    return [*checked, _recorded(seen), *_rights(name)]
+    return [*checked, _recorded(seen), *gate_rights(name)]
 
 
 def accounting() -> Line:
@@ -76,7 +76,7 @@ def _line(trouble: Trouble, thing: str) -> Line:
     return Line("problem", thing, str(trouble), trouble.next_step)
 
 
-def _rights(system: str) -> list[Line]:
+def gate_rights(system: str) -> list[Line]:
     """Whether this user may do what the gate does."""
     try:
         missing = rights.missing(system)

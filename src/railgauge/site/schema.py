@@ -1,6 +1,7 @@
 """What documents say of fields, metrics and figures, from their data: `make docs` writes it.
 
-The part of a document below MARK is made here; what stands above is written by hand.
+The part of a document below MARK is made here; what stands above is written by hand. The schemas
+of a site's files, for its editors, are made as a whole.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from railgauge.model import catalogue, published_page, signatures
 from railgauge.model.measurement import METRICS
 from railgauge.site import figures
 from railgauge.systems import System
+from railgauge.systems.expected import Expected
 
 Schema = Mapping[str, Any]
 
@@ -40,6 +42,13 @@ _SCALARS = {"string": "text", "integer": "integer", "number": "number", "boolean
 
 _HEAD = "| field | type | unit | default | meaning |\n|---|---|---|---|---|"
 
+
+#: The files below `configs/systems/SYSTEM/`, and what reads them.
+FILES: Mapping[str, type[pydantic.BaseModel]] = {
+    "reframe": System,
+    "expected": Expected,
+    "gate": GateRules,
+}
 
 MARK = "<!-- `make docs` writes what follows -->\n"
 
@@ -62,8 +71,26 @@ def documents() -> dict[Path, str]:
         path: path.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + part
         for path, part in ((docs / name, part) for name, part in parts.items())
     }
-    return written | {
-        docs / figures.PLOTS / name: plot for name, plot in figures.plots(rows).items()
+    plots = {docs / figures.PLOTS / name: plot for name, plot in figures.plots(rows).items()}
+    schemas = {
+        docs / "schema" / "files" / f"{name}.json": json.dumps(editor_schema(name), indent=2) + "\n"
+        for name in FILES
+    }
+    return written | plots | schemas
+
+
+def editor_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of `configs/systems/SYSTEM/<name>.yaml`, for the YAML language server.
+
+    It says less than Railgauge checks: relations between fields are not in it. Draft 7 is the one
+    that every editor reads.
+    """
+    described = _described(FILES[name])
+    return {
+        **described,
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": f"{name}.json",
+        "title": f"configs/systems/SYSTEM/{name}.yaml",
     }
 
 

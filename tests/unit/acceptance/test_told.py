@@ -1,4 +1,4 @@
-"""At the end of a campaign the site's command is told; the examples in docs/report.md do it."""
+"""At the end of a campaign the site's command is told; the examples in docs/notify.md do it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from railgauge import paths
+from railgauge import notify, paths
 from railgauge.acceptance import accept
 from railgauge.campaign.folder import Campaign
 from railgauge.verdict.decision.verdict import Verdict
 from tests.unit.verdict.decision.test_rules import NODE_FAILURE, Recorded
 
-DOCUMENT = paths.HOME / "docs" / "report.md"
+DOCUMENT = paths.HOME / "docs" / "notify.md"
 
 
 def program(path: Path, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o755)
     return path
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
 
 
 @pytest.fixture
@@ -62,9 +67,23 @@ def test_a_command_that_fails_changes_no_verdict(
     campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_ON_VERDICT", "false")
+    monkeypatch.setattr(notify, "_PAUSES_S", (0.0, 0.0))
     verdict, said = conclude(campaign)
     assert verdict.decision == "reject"
-    assert said == ["RAILGAUGE_ON_VERDICT: `false` ended with exit code 1"]
+    assert said[0] == "RAILGAUGE_ON_VERDICT: the command ended with exit code 1"
+
+
+def test_the_key_is_that_of_the_verdict(
+    tmp_path: Path, campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell = program(
+        tmp_path / "tell", f'#!/bin/sh\necho "$RAILGAUGE_NOTIFY_KEY" >>{tmp_path}/keys\n'
+    )
+    monkeypatch.setenv("RAILGAUGE_ON_VERDICT", shlex.quote(str(tell)))
+    conclude(campaign)
+    conclude(campaign)
+    first, again = (tmp_path / "keys").read_text().split()
+    assert first == again and len(first) == 32
 
 
 def test_nobody_is_told_of_a_rehearsal(

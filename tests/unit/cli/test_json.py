@@ -27,7 +27,7 @@ DATA = paths.HOME / "tests" / "data"
 
 #: What changes something, or writes a file, or shows what is a text of somebody else's.
 NO_FACTS = {
-    *("export", "promote", "report", "system new"),
+    *("completion", "export", "promote", "report", "system new"),
     *("gate adopt", "gate release", "gate update-done"),
     *(
         "lab up",

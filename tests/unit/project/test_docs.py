@@ -16,8 +16,12 @@ from railgauge import paths
 from railgauge.cli import cli
 from railgauge.site import schema
 
-DOCUMENTS = [paths.HOME / "README.md", paths.HOME / "CONTRIBUTING.md"]
-DOCUMENTS += sorted((paths.HOME / "docs").glob("*.md"))
+PAGES = sorted((paths.HOME / "docs").glob("*.md"))
+DOCUMENTS = [
+    *(paths.HOME / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")),
+    paths.HOME / "changelog.d" / "README.md",
+    *PAGES,
+]
 
 _FENCED = re.compile(r"^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:)(?P<file>[^)#]*)(#(?P<anchor>[^)]+))?\)")
@@ -105,13 +109,13 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 def test_every_document_is_on_the_first_page_of_the_documents() -> None:
     index = paths.HOME / "docs" / "index.md"
     text = index.read_text(encoding="utf-8")
-    missing = [d.name for d in DOCUMENTS[2:] if d != index and f"]({d.name})" not in text]
+    missing = [d.name for d in PAGES if d != index and f"]({d.name})" not in text]
     assert missing == []
 
 
 def test_a_page_that_is_written_by_hand_has_at_most_200_lines() -> None:
     generated = {path.name for path in schema.documents()}
-    by_hand = [d for d in DOCUMENTS[2:] if d.name not in {*generated, "figures.md"}]
+    by_hand = [d for d in PAGES if d.name not in {*generated, "figures.md"}]
     lengths = {d.name: len(d.read_text(encoding="utf-8").splitlines()) for d in by_hand}
     assert {name: length for name, length in lengths.items() if length > 200} == {}
 
