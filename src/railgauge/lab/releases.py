@@ -23,8 +23,13 @@ class Release:
     #: What its image holds beside what all hold, and what it holds under another package's name.
     packages: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    #: False: too old for security updates, which mirrors then keep in part.
+    #: Packages that come from an earlier release, as (package, release).
+    borrowed: tuple[tuple[str, str], ...] = ()
+    #: False: no security updates are used. Mirrors keep those of an old release in part only, and
+    #: the next release has none of its own.
     updated: bool = True
+    #: False: mirrors may have it with an index that is past its date, which apt then accepts.
+    dated: bool = True
     #: Whether somebody can work in it as on a login node: clone, make an environment, call ReFrame.
     login: bool = False
 
@@ -59,8 +64,9 @@ LOGIN_PACKAGES = ("git", "make", "python3-venv")
 _ALL_CHECKS = ("phyml", "ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
 
 #: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
-#: Testing (forky, in November 2026) is not here: its slurmdbd 26.05.5 and MariaDB 11.8.9 do not
-#: work together, and its Slurm has no PMIx plugin.
+#: Testing (forky) for namespace nodes only: its Slurm has no PMIx plugin. Its slurmdbd 26.05.5 ends
+#: with the client library of its MariaDB 11.8.9 (error 5027, `Number of columns in result`), and
+#: runs with the one of Debian 12.
 RELEASES = {
     release.name: release
     for release in (
@@ -75,6 +81,14 @@ RELEASES = {
         # Its Slurm loads PMIx by the name that only the -dev package has.
         Release("bookworm", slurm=(22, 5), packages=("libpmix-dev",), login=True),
         Release("trixie", slurm=(24, 11), vm_nodes=True, infiniband=True, packages=_ALL_CHECKS),
+        Release(
+            "forky",
+            slurm=(26, 5),
+            borrowed=(("libmariadb3", "bookworm"),),
+            updated=False,
+            dated=False,
+            login=True,
+        ),
     )
 }
 

@@ -63,16 +63,23 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
         known = ", ".join(_KERNELS)
         raise EnvironmentProblem(f"the lab has no kernel package for {machine}; it runs on {known}")
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
+    sources = [mirror] if mirror else []
     if not release.updated:
-        mirror = f"deb {mirror or _archive()} {release.name} main"
+        names = dict.fromkeys([release.name, *(lender for _, lender in release.borrowed)])
+        sources = [f"deb {mirror or _archive()} {name} main" for name in names]
+    apt = ["Apt::Install-Recommends false", "Acquire::Retries 3"]
+    if release.borrowed:
+        apt.append(f'APT::Default-Release "{release.name}"')
+    if not release.dated:
+        apt.append('Acquire::Check-Valid-Until "false"')
     return [
         "mmdebstrap",
         *("--variant=minbase", "--mode=root"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
-        *("--aptopt=Apt::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
+        *(f"--aptopt={option}" for option in apt),
         f"--include={','.join(_packages(machine, release))}",
         *(release.name, str(target)),
-        *([mirror] if mirror else []),
+        *sources,
     ]
 
 
@@ -80,6 +87,7 @@ def _packages(machine: str, release: Release) -> list[str]:
     virtual = [tables[machine] for tables in (_KERNELS, _EMULATORS) if machine in tables]
     virtual.append(_IMAGE_MAKER)
     own = [*release.packages, *(LOGIN_PACKAGES if release.login else ())]
+    own += [f"{package}/{lender}" for package, lender in release.borrowed]
     common = [package for package in PACKAGES if package not in release.without]
     return [*common, *(virtual if release.vm_nodes else []), *own]
 
@@ -155,6 +163,8 @@ def _build(target: Path, release: Release, say: Say) -> None:
     partial = target.with_suffix(".part")
     log = target.with_suffix(".log")
     say(f"building the image (Debian {release.name}, once; a minute or two; log: {log})")
+    if not release.dated:
+        say(f"the mirror's index of {release.name} may be past its date (Acquire::Check-Valid-Until)")
     with log.open("wb") as output:
         _step(
             _mmdebstrap(partial, release),
