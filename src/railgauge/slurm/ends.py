@@ -20,8 +20,11 @@ _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node (?P<node>[^\s:]
 
 #: srun's message when one task's exit code ends all others, and its messages for each node then.
 _ABORTED = re.compile(r"^srun: .*Job step aborted|^srun: Terminating StepId=", re.MULTILINE)
+#: 143 is how a rank of ours ends at SIGTERM, which Slurm sends before SIGKILL since 25.11.
 _ENDED = re.compile(
-    r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: (?:Killed|Terminated)", re.MULTILINE
+    r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: "
+    r"(?:Killed|Terminated|Exited with exit code 143$)",
+    re.MULTILINE,
 )
 
 #: srun, where the controller does not answer it, or no longer knows its job.
@@ -269,9 +272,11 @@ def lost_its_connection(stderr: str, node: str) -> bool:
 
 def ended_by_launcher(stderr: str) -> frozenset[str]:
     """The nodes whose tasks srun ended because a task elsewhere had failed (--kill-on-bad-exit)."""
-    if not _ABORTED.search(stderr):
+    aborted = _ABORTED.search(stderr)
+    if aborted is None:
         return frozenset()
-    return frozenset(match["node"] for match in _ENDED.finditer(stderr))
+    # The task that failed first was reported before.
+    return frozenset(match["node"] for match in _ENDED.finditer(stderr, aborted.end()))
 
 
 def controller_trouble(stderr: str) -> str:

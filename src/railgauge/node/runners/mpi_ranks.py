@@ -277,8 +277,13 @@ def main() -> int:
         call = Call.never_started(role, "ended with the job")
         facts: dict[str, Any] = {"hostname": host_name()}
         try:
-            with watched(spec, facts):
-                call = run(spec, rank, scratch, facts, step)
+            try:
+                with watched(spec, facts):
+                    call = run(spec, rank, scratch, facts, step)
+            finally:
+                # From here on the line is written, whatever ends the job: srun ends all ranks when
+                # the first has failed, and this one may just have failed too.
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
         finally:
             result = result_of(Path(scratch, spec["result"])) if "result" in spec else None
             if result is not None and rank == 0:
