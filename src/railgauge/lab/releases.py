@@ -66,9 +66,9 @@ LOGIN_PACKAGES = ("git", "make", "python3-venv")
 _ALL_CHECKS = ("phyml", "ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
 
 #: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
-#: Testing (forky) for namespace nodes only. Its Slurm has no PMIx plugin, which Open MPI needs under
-#: srun: MPICH does with pmi2. Its slurmdbd 26.05.5 ends with the client library of its MariaDB 11.8.9
-#: (error 5027, `Number of columns in result`), and runs with the one of Debian 12.
+#: Testing (forky) for namespace nodes only. Its Slurm has no PMIx plugin, which Open MPI needs
+#: under srun; MPICH starts by pmi2. Its slurmdbd 26.05.5 ends with the client library of its
+#: MariaDB 11.8.9 (error 5027, `Number of columns in result`), and runs with the one of Debian 12.
 RELEASES = {
     release.name: release
     for release in (

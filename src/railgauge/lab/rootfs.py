@@ -164,7 +164,7 @@ def _build(target: Path, release: Release, say: Say) -> None:
     log = target.with_suffix(".log")
     say(f"building the image (Debian {release.name}, once; a minute or two; log: {log})")
     if not release.dated:
-        say(f"the mirror's index of {release.name} may be past its date (Acquire::Check-Valid-Until)")
+        say(f"the mirror's index of {release.name} may be past its date (Check-Valid-Until is off)")
     with log.open("wb") as output:
         _step(
             _mmdebstrap(partial, release),

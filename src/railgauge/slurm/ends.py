@@ -1,7 +1,7 @@
 """How a Slurm job ended: whether that says anything of its nodes, and which line says why.
 
-The words of Slurm are those of 22.05 to 25.11 (src/srun, src/api, src/slurmd in its sources); those
-of 24.11, of Python 3.13 and of Open MPI 5.0 were seen in the embedded cluster.
+The words of Slurm are those of 22.05 to 26.05 (src/srun, src/api, src/slurmd in its sources); those
+of 24.11 and 26.05, of Python 3.13 and of Open MPI 5.0 were seen in the embedded cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node (?P<node>[^\s:]
 
 #: srun's message when one task's exit code ends all others, and its messages for each node then.
 _ABORTED = re.compile(r"^srun: .*Job step aborted|^srun: Terminating StepId=", re.MULTILINE)
-#: 143 is how a rank of ours ends at SIGTERM, which Slurm sends before SIGKILL since 25.11.
+#: 143 is how a rank of ours ends at SIGTERM, which Slurm sends before SIGKILL since 26.05.
 _ENDED = re.compile(
     r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: "
     r"(?:Killed|Terminated|Exited with exit code 143$)",
@@ -78,8 +78,8 @@ class EnvironmentTrouble:
 
 #: What to type where MPI finds no launcher.
 MPI_STEP = (
-    "set launch_options of the partition in reframe.yaml (--mpi=pmix is what Open MPI needs; "
-    "`srun --mpi=list` says what this Slurm has)"
+    "set launch_options of the partition in reframe.yaml (--mpi=pmix is what Open MPI needs, "
+    "--mpi=pmi2 what MPICH does; `srun --mpi=list` says what this Slurm has)"
 )
 #: What to type where a node has no Python that runs our programs.
 PYTHON_STEP = (
@@ -107,8 +107,8 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
     (
         re.compile(r"libmpi\.so\.\d+: cannot open shared object file"),
         lambda match: f"MPI does not start: {match[0]}",
-        "install Open MPI 4 or 5 on the nodes, or put its folder of libraries into LD_LIBRARY_PATH "
-        "by env_vars of the partition in reframe.yaml",
+        "install Open MPI 4 or newer on the nodes, or put its folder of libraries into "
+        "LD_LIBRARY_PATH by env_vars of the partition in reframe.yaml",
     ),
     (
         re.compile(r"Invalid MPI type '[^']*'|Couldn't find the specified plugin name for mpi/\S+"),

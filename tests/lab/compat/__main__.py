@@ -88,7 +88,8 @@ STEPS: dict[str, Callable[[], None]] = {
     "how jobs and tools end": tests(
         "tests/lab/test_fooling.py",
         "-k",
-        "time_limit or Cancelled or JobFails or ServerDies or Inflated or out_of_memory",
+        "time_limit or Cancelled or JobFails or ServerDies or EndedByTerm or Inflated "
+        "or out_of_memory",
     ),
     "a queue that does not move": tests(
         *("tests/lab/test_slurm_trouble.py", "tests/lab/test_sweep_ends.py", "-k"),
