@@ -25,8 +25,6 @@ class Release:
     #: What its image holds beside what all hold, and what it holds under another package's name.
     packages: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    #: Packages that come from an earlier release, as (package, release).
-    borrowed: tuple[tuple[str, str], ...] = ()
     #: False: no security updates are used. Mirrors keep those of an old release in part only, and
     #: the next release has none of its own.
     updated: bool = True
@@ -61,14 +59,14 @@ class Release:
 #: What a login node has for that.
 LOGIN_PACKAGES = ("git", "make", "python3-venv")
 
-#: phyml is an MPI program that users run, for ApplicationTime; the others are for a simulated
-#: InfiniBand subnet.
-_ALL_CHECKS = ("phyml", "ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
+#: For a simulated InfiniBand subnet.
+_SUBNET = ("ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
+#: phyml is an MPI program that users run, for ApplicationTime.
+_ALL_CHECKS = ("phyml", *_SUBNET)
 
 #: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
 #: Testing (forky) for namespace nodes only. Its Slurm has no PMIx plugin, which Open MPI needs
-#: under srun; MPICH starts by pmi2. Its slurmdbd 26.05.5 ends with the client library of its
-#: MariaDB 11.8.9 (error 5027, `Number of columns in result`), and runs with the one of Debian 12.
+#: under srun; MPICH starts by pmi2.
 RELEASES = {
     release.name: release
     for release in (
@@ -87,8 +85,8 @@ RELEASES = {
             "forky",
             slurm=(26, 5),
             mpi="pmi2",
-            packages=("tini-static", "mpich"),
-            borrowed=(("libmariadb3", "bookworm"),),
+            infiniband=True,
+            packages=("tini-static", "mpich", *_SUBNET),
             updated=False,
             dated=False,
             login=True,

@@ -65,11 +65,8 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
     sources = [mirror] if mirror else []
     if not release.updated:
-        names = dict.fromkeys([release.name, *(lender for _, lender in release.borrowed)])
-        sources = [f"deb {mirror or _archive()} {name} main" for name in names]
+        sources = [f"deb {mirror or _archive()} {release.name} main"]
     apt = ["Apt::Install-Recommends false", "Acquire::Retries 3"]
-    if release.borrowed:
-        apt.append(f'APT::Default-Release "{release.name}"')
     if not release.dated:
         apt.append('Acquire::Check-Valid-Until "false"')
     return [
@@ -87,7 +84,6 @@ def _packages(machine: str, release: Release) -> list[str]:
     virtual = [tables[machine] for tables in (_KERNELS, _EMULATORS) if machine in tables]
     virtual.append(_IMAGE_MAKER)
     own = [*release.packages, *(LOGIN_PACKAGES if release.login else ())]
-    own += [f"{package}/{lender}" for package, lender in release.borrowed]
     common = [package for package in PACKAGES if package not in release.without]
     return [*common, *(virtual if release.vm_nodes else []), *own]
 
