@@ -40,6 +40,10 @@ _NO_SPACE = re.compile(
     r"No space left on device|Disk quota exceeded|No usable temporary directory", re.IGNORECASE
 )
 
+#: How the lines of slurmstepd begin. Most versions say of which node it is; in 26.05 the time is
+#: there instead.
+_OF_STEPD = r"(?:slurmstepd(?:-(?P<node>\S+))?:|\[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+\]) error: "
+
 #: Lines that follow from a job's end, whatever its reason: never the reason itself.
 _FOLLOWS = re.compile(
     r"task \S+: (Killed|Terminated|Exited with exit code)|tasks \S+: (Killed|Terminated)"
@@ -58,6 +62,10 @@ _ERROR = re.compile(
 )
 #: Of Slurm's own accounting of memory, and of the kernel's groups (task_cgroup_memory.c).
 _OVER_MEMORY = re.compile(r"memory limit|\boom[_-]kill event")
+_STEPD = re.compile(_OF_STEPD)
+_KILLED = re.compile(
+    r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: (?:Killed|Out Of Memory)", re.MULTILINE
+)
 _WARNING = re.compile(r"\bwarn(ing)?\b", re.IGNORECASE)
 _OF_SRUN = re.compile(r"^(srun|sbatch): ")
 
@@ -118,10 +126,10 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
     (
         # The folder of a case: what lies above it is seen by none of them either.
         re.compile(
-            r"slurmstepd-(?P<node>\S+): error: couldn't chdir to "
+            _OF_STEPD + r"couldn't chdir to "
             r"[`'](/[^']*?)(/(campaigns|reframe)/[^']*)?': ([^:\n]*)"
         ),
-        lambda match: f"{match['node']} does not see {match[2]}: {match[5]}",
+        lambda match: f"{match['node'] or 'a node'} does not see {match[2]}: {match[5]}",
         SEES_STEP,
     ),
     (
@@ -155,9 +163,7 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
 
 #: Pyxis, where a container does not start, and what its importer said of that. The words are those
 #: of https://github.com/NVIDIA/pyxis, and of issues 127 and 135 there.
-_NO_CONTAINER = re.compile(
-    r"^slurmstepd(?:-(?P<node>\S+))?: error: pyxis: couldn't start container", re.MULTILINE
-)
+_NO_CONTAINER = re.compile(f"^{_OF_STEPD}pyxis: couldn't start container", re.MULTILINE)
 _IMPORTER = re.compile(r"error: pyxis: +\[ERROR\] (?P<why>.+)")
 #: A hook that failed, as where the GPU's driver is not loaded, is the node's own trouble.
 _HOOK = re.compile(r"hooks\.d/|nvidia-container-cli")
@@ -168,7 +174,7 @@ def _container_trouble(stderr: str) -> EnvironmentTrouble | None:
     found = list(_NO_CONTAINER.finditer(stderr))
     if not found or _NO_SPACE.search(stderr) or _HOOK.search(stderr):
         return None
-    # Older Slurm does not say which slurmstepd speaks.
+    # Not every Slurm says which slurmstepd speaks.
     nodes = tuple(dict.fromkeys(match["node"] for match in found if match["node"]))
     why = _IMPORTER.search(stderr)
     words = f"no container started on {', '.join(nodes) or 'a node'}"
@@ -216,7 +222,8 @@ def quoted(stderr: str) -> str:
     reasons = [line for line in lines if not _FOLLOWS.search(line)]
     others = [line for line in reasons if not _OF_SRUN.search(line)]
     first = next(_errors(stderr, others), None)
-    return first or (others or reasons or lines or [""])[-1]
+    # Of consequences alone the first is the nearest to the cause.
+    return first or (others or reasons or lines[:1] or [""])[-1]
 
 
 def _errors(stderr: str, lines: Sequence[str]) -> Iterator[str]:
@@ -256,10 +263,17 @@ def launch_failed_on(stderr: str) -> dict[str, str]:
 
 
 def out_of_memory_on(stderr: str, node: str) -> str | None:
-    """Slurm's words where a job's processes had more memory on a node than the job may have."""
-    own = f"slurmstepd-{node}: error: "
-    lines = (line for line in _lines(stderr) if line.startswith(own))
-    return next((line.removeprefix(own) for line in lines if _OVER_MEMORY.search(line)), None)
+    """Slurm's words where a job's processes had more memory on a node than the job may have. Where
+    they name no node, it is one on which srun reports that tasks were killed.
+    """
+    killed = {match["node"] for match in _KILLED.finditer(stderr)}
+    for line in _lines(stderr):
+        said = _STEPD.match(line)
+        if said is None or not _OVER_MEMORY.search(line):
+            continue
+        if said["node"] == node or (said["node"] is None and node in killed):
+            return line[said.end() :]
+    return None
 
 
 def lost_its_connection(stderr: str, node: str) -> bool:
