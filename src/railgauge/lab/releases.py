@@ -16,6 +16,8 @@ class Release:
 
     name: str
     slurm: tuple[int, int]
+    #: Slurm's plugin by which the MPI of the image finds its peers.
+    mpi: str = "pmix"
     #: Whether its kernel and QEMU carry VM nodes.
     vm_nodes: bool = False
     #: Whether its image has the simulated InfiniBand subnet.
@@ -23,8 +25,11 @@ class Release:
     #: What its image holds beside what all hold, and what it holds under another package's name.
     packages: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    #: False: too old for security updates, which mirrors then keep in part.
+    #: False: no security updates are used. Mirrors keep those of an old release in part only, and
+    #: the next release has none of its own.
     updated: bool = True
+    #: False: mirrors may have it with an index that is past its date, which apt then accepts.
+    dated: bool = True
     #: Whether somebody can work in it as on a login node: clone, make an environment, call ReFrame.
     login: bool = False
 
@@ -54,13 +59,14 @@ class Release:
 #: What a login node has for that.
 LOGIN_PACKAGES = ("git", "make", "python3-venv")
 
-#: phyml is an MPI program that users run, for ApplicationTime; the others are for a simulated
-#: InfiniBand subnet.
-_ALL_CHECKS = ("phyml", "ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
+#: For a simulated InfiniBand subnet.
+_SUBNET = ("ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
+#: phyml is an MPI program that users run, for ApplicationTime.
+_ALL_CHECKS = ("phyml", *_SUBNET)
 
 #: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
-#: Testing (forky, in November 2026) is not here: its slurmdbd 26.05.5 and MariaDB 11.8.9 do not
-#: work together, and its Slurm has no PMIx plugin.
+#: Testing (forky) for namespace nodes only. Its Slurm has no PMIx plugin, which Open MPI needs
+#: under srun; MPICH starts by pmi2.
 RELEASES = {
     release.name: release
     for release in (
@@ -75,6 +81,16 @@ RELEASES = {
         # Its Slurm loads PMIx by the name that only the -dev package has.
         Release("bookworm", slurm=(22, 5), packages=("libpmix-dev",), login=True),
         Release("trixie", slurm=(24, 11), vm_nodes=True, infiniband=True, packages=_ALL_CHECKS),
+        Release(
+            "forky",
+            slurm=(26, 5),
+            mpi="pmi2",
+            infiniband=True,
+            packages=("tini-static", "mpich", *_SUBNET),
+            updated=False,
+            dated=False,
+            login=True,
+        ),
     )
 }
 

@@ -63,16 +63,20 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
         known = ", ".join(_KERNELS)
         raise PrerequisiteError(f"the lab has no kernel package for {machine}; it runs on {known}")
     mirror = os.environ.get("RAILGAUGE_LAB_MIRROR")
+    sources = [mirror] if mirror else []
     if not release.updated:
-        mirror = f"deb {mirror or _archive()} {release.name} main"
+        sources = [f"deb {mirror or _archive()} {release.name} main"]
+    apt = ["Apt::Install-Recommends false", "Acquire::Retries 3"]
+    if not release.dated:
+        apt.append('Acquire::Check-Valid-Until "false"')
     return [
         "mmdebstrap",
         *("--variant=minbase", "--mode=root"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
-        *("--aptopt=Apt::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
+        *(f"--aptopt={option}" for option in apt),
         f"--include={','.join(_packages(machine, release))}",
         *(release.name, str(target)),
-        *([mirror] if mirror else []),
+        *sources,
     ]
 
 
@@ -155,6 +159,8 @@ def _build(target: Path, release: Release, say: Say) -> None:
     partial = target.with_suffix(".part")
     log = target.with_suffix(".log")
     say(f"building the image (Debian {release.name}, once; a minute or two; log: {log})")
+    if not release.dated:
+        say(f"the mirror's index of {release.name} may be past its date (Check-Valid-Until is off)")
     with log.open("wb") as output:
         _step(
             _mmdebstrap(partial, release),

@@ -1,7 +1,7 @@
 """How a Slurm job ended: whether that says anything of its nodes, and which line says why.
 
-The words of Slurm are those of 22.05 to 25.11 (src/srun, src/api, src/slurmd in its sources); those
-of 24.11, of Python 3.13 and of Open MPI 5.0 were seen in the embedded cluster.
+The words of Slurm are those of 22.05 to 26.05 (src/srun, src/api, src/slurmd in its sources); those
+of 24.11 and 26.05, of Python 3.13 and of Open MPI 5.0 were seen in the embedded cluster.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node (?P<node>[^\s:]
 
 #: srun's message when one task's exit code ends all others, and its messages for each node then.
 _ABORTED = re.compile(r"^srun: .*Job step aborted|^srun: Terminating StepId=", re.MULTILINE)
+#: 143 is how a rank of ours ends at SIGTERM, which Slurm sends before SIGKILL since 26.05.
 _ENDED = re.compile(
-    r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: (?:Killed|Terminated)", re.MULTILINE
+    r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: "
+    r"(?:Killed|Terminated|Exited with exit code 143$)",
+    re.MULTILINE,
 )
 
 #: srun, where the controller does not answer it, or no longer knows its job.
@@ -36,6 +39,10 @@ _CONTROLLER = re.compile(
 _NO_SPACE = re.compile(
     r"No space left on device|Disk quota exceeded|No usable temporary directory", re.IGNORECASE
 )
+
+#: How the lines of slurmstepd begin. Most versions say of which node it is; in 26.05 the time is
+#: there instead.
+_OF_STEPD = r"(?:slurmstepd(?:-(?P<node>\S+))?:|\[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+\]) error: "
 
 #: Lines that follow from a job's end, whatever its reason: never the reason itself.
 _FOLLOWS = re.compile(
@@ -55,6 +62,10 @@ _ERROR = re.compile(
 )
 #: Of Slurm's own accounting of memory, and of the kernel's groups (task_cgroup_memory.c).
 _OVER_MEMORY = re.compile(r"memory limit|\boom[_-]kill event")
+_STEPD = re.compile(_OF_STEPD)
+_KILLED = re.compile(
+    r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: (?:Killed|Out Of Memory)", re.MULTILINE
+)
 _WARNING = re.compile(r"\bwarn(ing)?\b", re.IGNORECASE)
 _OF_SRUN = re.compile(r"^(srun|sbatch): ")
 
@@ -75,8 +86,8 @@ class EnvironmentTrouble:
 
 #: What to type where MPI finds no launcher.
 MPI_STEP = (
-    "set launch_options of the partition in reframe.yaml (--mpi=pmix is what Open MPI needs; "
-    "`srun --mpi=list` says what this Slurm has)"
+    "set launch_options of the partition in reframe.yaml (--mpi=pmix is what Open MPI needs, "
+    "--mpi=pmi2 what MPICH does; `srun --mpi=list` says what this Slurm has)"
 )
 #: What to type where a node has no Python that runs our programs.
 PYTHON_STEP = (
@@ -104,8 +115,8 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
     (
         re.compile(r"libmpi\.so\.\d+: cannot open shared object file"),
         lambda match: f"MPI does not start: {match[0]}",
-        "install Open MPI 4 or 5 on the nodes, or put its folder of libraries into LD_LIBRARY_PATH "
-        "by env_vars of the partition in reframe.yaml",
+        "install Open MPI 4 or newer on the nodes, or put its folder of libraries into "
+        "LD_LIBRARY_PATH by env_vars of the partition in reframe.yaml",
     ),
     (
         re.compile(r"Invalid MPI type '[^']*'|Couldn't find the specified plugin name for mpi/\S+"),
@@ -115,10 +126,10 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
     (
         # The folder of a case: what lies above it is seen by none of them either.
         re.compile(
-            r"slurmstepd-(?P<node>\S+): error: couldn't chdir to "
+            _OF_STEPD + r"couldn't chdir to "
             r"[`'](/[^']*?)(/(campaigns|reframe)/[^']*)?': ([^:\n]*)"
         ),
-        lambda match: f"{match['node']} does not see {match[2]}: {match[5]}",
+        lambda match: f"{match['node'] or 'a node'} does not see {match[2]}: {match[5]}",
         SEES_STEP,
     ),
     (
@@ -152,9 +163,7 @@ _ENVIRONMENT: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str], st
 
 #: Pyxis, where a container does not start, and what its importer said of that. The words are those
 #: of https://github.com/NVIDIA/pyxis, and of issues 127 and 135 there.
-_NO_CONTAINER = re.compile(
-    r"^slurmstepd(?:-(?P<node>\S+))?: error: pyxis: couldn't start container", re.MULTILINE
-)
+_NO_CONTAINER = re.compile(f"^{_OF_STEPD}pyxis: couldn't start container", re.MULTILINE)
 _IMPORTER = re.compile(r"error: pyxis: +\[ERROR\] (?P<why>.+)")
 #: A hook that failed, as where the GPU's driver is not loaded, is the node's own trouble.
 _HOOK = re.compile(r"hooks\.d/|nvidia-container-cli")
@@ -165,7 +174,7 @@ def _container_trouble(stderr: str) -> EnvironmentTrouble | None:
     found = list(_NO_CONTAINER.finditer(stderr))
     if not found or _NO_SPACE.search(stderr) or _HOOK.search(stderr):
         return None
-    # Older Slurm does not say which slurmstepd speaks.
+    # Not every Slurm says which slurmstepd speaks.
     nodes = tuple(dict.fromkeys(match["node"] for match in found if match["node"]))
     why = _IMPORTER.search(stderr)
     words = f"no container started on {', '.join(nodes) or 'a node'}"
@@ -213,7 +222,8 @@ def quoted(stderr: str) -> str:
     reasons = [line for line in lines if not _FOLLOWS.search(line)]
     others = [line for line in reasons if not _OF_SRUN.search(line)]
     first = next(_errors(stderr, others), None)
-    return first or (others or reasons or lines or [""])[-1]
+    # Of consequences alone the first is the nearest to the cause.
+    return first or (others or reasons or lines[:1] or [""])[-1]
 
 
 def _errors(stderr: str, lines: Sequence[str]) -> Iterator[str]:
@@ -253,10 +263,17 @@ def launch_failed_on(stderr: str) -> dict[str, str]:
 
 
 def out_of_memory_on(stderr: str, node: str) -> str | None:
-    """Slurm's words where a job's processes had more memory on a node than the job may have."""
-    own = f"slurmstepd-{node}: error: "
-    lines = (line for line in _lines(stderr) if line.startswith(own))
-    return next((line.removeprefix(own) for line in lines if _OVER_MEMORY.search(line)), None)
+    """Slurm's words where a job's processes had more memory on a node than the job may have. Where
+    they name no node, it is one on which srun reports that tasks were killed.
+    """
+    killed = {match["node"] for match in _KILLED.finditer(stderr)}
+    for line in _lines(stderr):
+        said = _STEPD.match(line)
+        if said is None or not _OVER_MEMORY.search(line):
+            continue
+        if said["node"] == node or (said["node"] is None and node in killed):
+            return line[said.end() :]
+    return None
 
 
 def lost_its_connection(stderr: str, node: str) -> bool:
@@ -269,9 +286,11 @@ def lost_its_connection(stderr: str, node: str) -> bool:
 
 def ended_by_launcher(stderr: str) -> frozenset[str]:
     """The nodes whose tasks srun ended because a task elsewhere had failed (--kill-on-bad-exit)."""
-    if not _ABORTED.search(stderr):
+    aborted = _ABORTED.search(stderr)
+    if aborted is None:
         return frozenset()
-    return frozenset(match["node"] for match in _ENDED.finditer(stderr))
+    # The task that failed first was reported before.
+    return frozenset(match["node"] for match in _ENDED.finditer(stderr, aborted.end()))
 
 
 def controller_trouble(stderr: str) -> str:

@@ -27,7 +27,7 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Provenance, Reference
 from railgauge.systems.application import Application, Converged
-from railgauge.tools import Completeness, Reading, iperf2, mpi_world
+from railgauge.tools import Completeness, Reading, iperf2, iperf3, mpi_world
 
 
 class Probe:
@@ -307,6 +307,31 @@ class ServerDies(PairCheck):
 
     def expected_run_s(self):
         return 3
+
+    def run_limit_s(self):
+        return 10
+
+
+@rfm.simple_test
+class EndedByTerm(PairCheck):
+    """iperf3 3.19 and newer end with 0 at SIGTERM, which Slurm sends before SIGKILL."""
+
+    sweep = parameter([SweepCase("ns", (PairCase("ns", "n1", "n2"),))])
+    tool = iperf3
+    metrics = ["bandwidth"]
+    options = iperf3.Options(streams=1, duration_s=4)
+
+    def commands(self):
+        # Older ones end with 1.
+        client = ["sh", "-c", 'timeout --signal=TERM 2 "$@"; exit 0', "sh"]
+        return {
+            "server": iperf3.server_argv(self.options),
+            "client": [*client, *iperf3.client_argv(self.options)],
+            "version": iperf3.version_argv(),
+        }
+
+    def expected_run_s(self):
+        return 4
 
     def run_limit_s(self):
         return 10

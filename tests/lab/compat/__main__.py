@@ -47,6 +47,7 @@ OLDEST_SLURM = (22, 5)
 VERSIONS = {
     "Slurm": ("sinfo --version", r"slurm-wlm (\S+)"),
     "Open MPI": ("mpirun --version", r"\(Open MPI\) (\S+)"),
+    "MPICH": ("mpichversion", r"MPICH Version:\s+(\S+)"),
     "iperf2": ("iperf --version 2>&1", r"iperf version (\S+)"),
     "iperf3": ("iperf3 --version", r"iperf (\S+)"),
     "perftest": ("dpkg-query -W -f '${Version}' perftest", r"(\S+)"),
@@ -88,7 +89,8 @@ STEPS: dict[str, Callable[[], None]] = {
     "how jobs and tools end": tests(
         "tests/lab/test_fooling.py",
         "-k",
-        "time_limit or Cancelled or JobFails or ServerDies or Inflated or out_of_memory",
+        "time_limit or Cancelled or JobFails or ServerDies or EndedByTerm or Inflated "
+        "or out_of_memory",
     ),
     "a queue that does not move": tests(
         *("tests/lab/test_slurm_trouble.py", "tests/lab/test_sweep_ends.py", "-k"),
@@ -178,7 +180,7 @@ def own_cluster(release: Release, table: Table) -> None:
             asked = lab.enter("n1", "sh", "-c", question)
             answer = subprocess.run(asked, capture_output=True, text=True, check=False)
             found = re.search(pattern, answer.stdout)
-            table.put(name, release, found.group(1) if found else "unknown")
+            table.put(name, release, found.group(1) if found else "none")
         table.put("ReFrame", release, metadata.version("reframe-hpc"))
         for name, act in (STEPS if release.slurm >= OLDEST_SLURM else ON_NODES).items():
             table.step(name, release, act)

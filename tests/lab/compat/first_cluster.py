@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from packaging.markers import Marker
+
 from railgauge import paths
 from railgauge.lab.cluster import Lab
 from railgauge.lab.spec import LabSpec
@@ -90,11 +92,28 @@ def prepare(lab: Lab, wheels: Path) -> None:
 
 
 def download(wheels: Path, python: str) -> None:
-    """The pinned packages, for the Python of the login node (3.11)."""
+    """The pinned packages, for the Python of the login node: `3.11`."""
+    wheels.mkdir(parents=True, exist_ok=True)
+    pinned = wheels / "requirements.txt"
+    pinned.write_text(of_python((paths.HOME / "requirements.txt").read_text(), python))
     pip = [str(paths.HOME / ".venv/bin/python"), "-m", "pip", "download", "--quiet"]
     options = ["--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
-    wanted = ["--python-version", python, "-r", str(paths.HOME / "requirements.txt")]
+    wanted = ["--python-version", python, "-r", str(pinned)]
     subprocess.run([*pip, *options, *wanted, "--dest", str(wheels)], check=True)
+
+
+def of_python(requirements: str, python: str) -> str:
+    """The entries of a requirements file that are for this Python (`3.14`), without their markers:
+    pip takes a marker for the Python that it runs with, whatever --python-version says.
+    """
+    release = {"python_version": python, "python_full_version": f"{python}.0"}
+    kept = []
+    for entry in re.split(r"\n(?=\S)", requirements):
+        head, more, hashes = entry.partition(" \\\n")
+        name, _, marker = head.partition(" ; ")
+        if not marker or Marker(marker).evaluate(release):
+            kept.append(f"{name}{more}{hashes}")
+    return "\n".join(kept)
 
 
 @dataclasses.dataclass(frozen=True)

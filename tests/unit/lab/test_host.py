@@ -172,6 +172,35 @@ def test_an_image_that_could_not_be_built_leaves_its_log_only(
     assert removed == [tmp_path / "image.part"] and not (tmp_path / "image").exists()
 
 
+def test_the_index_of_the_next_release_may_be_past_its_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        Path(next(word for word in command if word.endswith(".part"))).mkdir()
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("RAILGAUGE_LAB_MIRROR", "http://mirror.example/debian")
+    rootfs._build(tmp_path / "image", releases.named("forky"), said.append)
+    [command] = commands
+    assert command[-1] == "deb http://mirror.example/debian forky main"
+    assert '--aptopt=Acquire::Check-Valid-Until "false"' in command
+    assert any("past its date" in line for line in said)
+
+
+@pytest.mark.parametrize("release", ["bullseye", "bookworm", "trixie"])
+def test_an_index_that_is_past_its_date_is_refused_of_the_other_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_LAB_MIRROR", "http://mirror.example/debian")
+    command = " ".join(rootfs._mmdebstrap(tmp_path, releases.named(release)))
+    assert "Check-Valid-Until" not in command
+
+
 def test_vm_nodes_are_refused_on_a_release_without_them(lab: Lab) -> None:
     lab.release = releases.named("bookworm")
     with pytest.raises(PrerequisiteError, match=r"n\[5-6\]: the lab has no VM nodes on bookworm"):
@@ -190,7 +219,9 @@ def test_all_nodes_of_a_release_without_vms_are_those_that_need_none(
 
 
 def test_a_release_that_nobody_knows_is_an_error_with_those_that_are() -> None:
-    with pytest.raises(PrerequisiteError, match="'buster'; it can from bullseye, bookworm, trixie"):
+    with pytest.raises(
+        PrerequisiteError, match="'buster'; it can from bullseye, bookworm, trixie, forky"
+    ):
         releases.named("buster")
 
 
@@ -201,6 +232,12 @@ def test_slurm_before_23_11_is_not_told_of_blocks_nor_of_a_disabled_cgroup_plugi
     newer = render.render(spec.load(), {"ns": "n[1-4]"})
     assert "topology/block" in newer["slurm.conf"] and "topology.conf" in newer
     assert "CgroupPlugin=disabled" in newer["cgroup.conf"]
+
+
+def test_mpi_starts_by_the_plugin_that_the_release_has() -> None:
+    for name, plugin in (("trixie", "pmix"), ("forky", "pmi2")):
+        files = render.render(spec.load(), {"ns": "n[1-4]"}, releases.named(name))
+        assert f"MpiDefault={plugin}" in files["slurm.conf"].splitlines()
 
 
 def test_a_head_that_ends_in_mid_start_is_told_with_what_it_said(

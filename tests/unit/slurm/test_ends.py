@@ -28,6 +28,11 @@ CAUSES = {
     "no_python_execve": "error: execve(): python3: No such file or directory",
     "no_room_for_memory": "exceeded memory limit",
     "chdir": "couldn't chdir to `/nowhere'",
+    "chdir_26.05": "couldn't chdir to `/nowhere'",
+    "ended_by_srun_26.05": "n2: task 1: Exited with exit code 3",
+    "mpi_pmi2_26.05": "If srun is being used to launch application,  2 singletons",
+    "no_python_execve_26.05": "error: execve(): python3: No such file or directory",
+    "no_room_for_memory_26.05": "exceeded memory limit",
     "python_home": "Fatal Python error: Failed to import encodings module",
     "segfault": "srun: error: n1: task 0: Segmentation fault",
     "traceback": "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
@@ -71,6 +76,9 @@ ENVIRONMENT = {
     "mpi_plugin": ("plugin name for mpi/foo", "launch_options"),
     "no_libmpi": ("libmpi.so.99: cannot open", "env_vars"),
     "chdir": ("n1 does not see /nowhere: No such file or directory", "RAILGAUGE_RESULTS"),
+    "chdir_26.05": ("a node does not see /nowhere: No such file or directory", "RAILGAUGE_RESULTS"),
+    "mpi_pmi2_26.05": ("No PMIx server was reachable", "launch_options"),
+    "no_python_execve_26.05": ("Python does not start: execve(): python3", "python3"),
     "no_checkout": ("does not see the checkout", "clone"),
     "no_python": ("Python does not start: env: ", "python3"),
     "no_python_execve": ("Python does not start: execve(): python3", "python3"),
@@ -103,13 +111,16 @@ def test_a_folder_that_one_node_does_not_see_is_the_area_and_not_the_cases() -> 
 # ---- containers ----
 
 _NO_CONTAINER = """\
-slurmstepd{name}: error: pyxis:     [ERROR] No such file or directory: /images/x.sqsh
-slurmstepd{name}: error: pyxis: couldn't start container
+{name} error: pyxis:     [ERROR] No such file or directory: /images/x.sqsh
+{name} error: pyxis: couldn't start container
 srun: error: n3: task 2: Exited with exit code 1
 """
 
 
-@pytest.mark.parametrize(("name", "nodes"), [("-n3", ("n3",)), ("", ())])
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [("slurmstepd-n3:", ("n3",)), ("slurmstepd:", ()), ("[2026-11-28T09:59:46.136]", ())],
+)
 def test_a_container_that_did_not_start_names_its_node_and_what_it_lacked(
     name: str, nodes: tuple[str, ...]
 ) -> None:
@@ -127,18 +138,18 @@ def test_a_hook_that_failed_is_the_nodes_own_trouble() -> None:
         "slurmstepd-n3: error: pyxis:     nvidia-container-cli: initialization error: nvml error: "
         "driver not loaded\n"
     )
-    assert ends.environment_trouble(hook + _NO_CONTAINER.format(name="-n3")) is None
+    assert ends.environment_trouble(hook + _NO_CONTAINER.format(name="slurmstepd-n3:")) is None
 
 
 def test_every_node_without_the_image_is_named() -> None:
-    both = _NO_CONTAINER.format(name="-n3") + _NO_CONTAINER.format(name="-n4")
+    both = "".join(_NO_CONTAINER.format(name=f"slurmstepd-{node}:") for node in ("n3", "n4"))
     trouble = ends.environment_trouble(both)
     assert trouble is not None and trouble.nodes == ("n3", "n4")
 
 
 def test_a_container_for_which_there_was_no_room_is_another_matter() -> None:
     full = "slurmstepd-n3: error: pyxis:     [ERROR] write: No space left on device\n"
-    assert ends.environment_trouble(full + _NO_CONTAINER.format(name="-n3")) is None
+    assert ends.environment_trouble(full + _NO_CONTAINER.format(name="slurmstepd-n3:")) is None
 
 
 @pytest.mark.parametrize(
@@ -155,3 +166,26 @@ def test_a_job_that_had_too_much_memory_is_told(words: str) -> None:
     stderr = f"slurmstepd-n1: error: {words}\nsrun: error: n1: task 0: Out Of Memory\n"
     assert ends.out_of_memory_on(stderr, "n1") == words
     assert ends.out_of_memory_on(stderr, "n2") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "node"), [("n1: task 0: Out Of Memory", "n1"), ("n2: tasks 4-7: Killed", "n2")]
+)
+def test_words_of_memory_without_a_node_are_of_those_whose_tasks_were_killed(
+    line: str, node: str
+) -> None:
+    words = "Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM Killed."
+    stderr = f"[2026-11-28T09:59:50.047] error: {words}\nsrun: error: {line}\n"
+    named = {one: ends.out_of_memory_on(stderr, one) for one in ("n1", "n2", "n3")}
+    assert named == {"n1": None, "n2": None, "n3": None, node: words}
+
+
+def test_slurm_26_05_ends_all_tasks_of_a_step_that_had_too_much_memory() -> None:
+    stderr = recorded("no_room_for_memory_26.05")
+    for node in ("n1", "n2"):
+        assert str(ends.out_of_memory_on(stderr, node)).startswith("StepId=31.0 exceeded memory")
+    assert ends.out_of_memory_on(stderr, "n3") is None
+
+
+def test_the_nodes_that_srun_ended_are_known_and_not_the_one_that_failed() -> None:
+    assert ends.ended_by_launcher(recorded("ended_by_srun_26.05")) == {"n1", "n3"}

@@ -47,7 +47,7 @@ def launch_argv(orders: sweep_file.Sweep, file: str, nodes: Sequence[str]) -> li
     some = [f"--nodelist={fold(nodes)}"] if count < len(orders.nodes) else []
     return [
         *("srun", "--no-kill", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
-        *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all"),
+        *("--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--input=all", "--mpi=none"),
         *some,
         *orders.launch,
         *(

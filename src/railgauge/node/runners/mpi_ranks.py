@@ -276,8 +276,13 @@ def main() -> int:
         call = Call.never_started(role, "ended with the job")
         facts: dict[str, Any] = {"hostname": host_name()}
         try:
-            with watched(order, facts):
-                call = run(order, rank, scratch, facts, step)
+            try:
+                with watched(order, facts):
+                    call = run(order, rank, scratch, facts, step)
+            finally:
+                # From here on the line is written, whatever ends the job: srun ends all ranks when
+                # the first has failed, and this one may just have failed too.
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
         finally:
             result = result_of(Path(scratch, order.result)) if order.result else None
             if result is not None and rank == 0:

@@ -1,4 +1,4 @@
-"""Start Open MPI and say who is in the world: `world of N: rank R on HOST`, once a rank.
+"""Start MPI and say who is in the world: `world of N: rank R on HOST`, once a rank.
 
 Calls the library directly, so that it needs no compiler and no mpi4py on the node. Each rank
 prints its own line; the size that it prints is the one that MPI told it.
@@ -6,12 +6,27 @@ prints its own line; the size that it prints is the one that MPI told it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import sys
 from typing import Any
 
-#: Open MPI 4 and 5 share this ABI number.
+#: Open MPI 4, 5 and 6 share this ABI number.
 LIBRARY = "libmpi.so.40"
+#: MPICH 3, 4 and 5 share this one.
+MPICH = "libmpich.so.12"
+
+#: Open MPI's objects by MPICH's handles (mpi.h).
+_MPICH_HANDLES = {
+    "ompi_mpi_comm_world": 0x44000000,
+    "ompi_mpi_char": 0x4C000101,
+    "ompi_mpi_int": 0x4C000405,
+    "ompi_mpi_op_sum": 0x58000003,
+}
+
+#: MPI_MAX_LIBRARY_VERSION_STRING of MPICH, and more.
+_VERSION_BYTES = 16384
 
 #: MPI_MAX_PROCESSOR_NAME of Open MPI, and more.
 _NAME_BYTES = 1024
@@ -20,11 +35,11 @@ _NAME_BYTES = 1024
 class World:
     """MPI's world, as MPI tells it: `size`, this process's `rank`, its `host`.
 
-    OSError or ValueError where there is no Open MPI, RuntimeError where it does not start.
+    OSError or ValueError where there is no MPI, RuntimeError where it does not start.
     """
 
     def __init__(self) -> None:
-        self._mpi = ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
+        self._mpi, self._is_mpich = load_library()
         self._world = self._handle("ompi_mpi_comm_world")
         self._call("MPI_Init", None, None)
         size, rank, length = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
@@ -34,7 +49,9 @@ class World:
         self._call("MPI_Get_processor_name", name, ctypes.byref(length))
         self.size, self.rank, self.host = size.value, rank.value, name.value.decode()
 
-    def _handle(self, name: str) -> ctypes.c_void_p:
+    def _handle(self, name: str) -> ctypes.c_void_p | ctypes.c_int:
+        if self._is_mpich:
+            return ctypes.c_int(_MPICH_HANDLES[name])
         return ctypes.c_void_p(ctypes.addressof(ctypes.c_void_p.in_dll(self._mpi, name)))
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -63,11 +80,23 @@ class World:
         self._call("MPI_Finalize")
 
 
+def load_library() -> tuple[ctypes.CDLL, bool]:
+    """The MPI that the launcher of this process can start, and whether it is MPICH: Open MPI, as a
+    rule. A launcher that offers PMI (PMI_FD) and no PMIx starts MPICH where that is installed; Open
+    MPI 5 and later would start every rank alone.
+    """
+    if "PMI_FD" in os.environ and "PMIX_NAMESPACE" not in os.environ:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(MPICH, mode=ctypes.RTLD_GLOBAL), True
+    return ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL), False
+
+
 def library_version() -> str:
-    mpi = ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
-    text, length = ctypes.create_string_buffer(4096), ctypes.c_int()
+    mpi, _ = load_library()
+    text, length = ctypes.create_string_buffer(_VERSION_BYTES), ctypes.c_int()
     mpi.MPI_Get_library_version(text, ctypes.byref(length))
-    return text.value.decode()
+    # MPICH tells how it was built in further lines.
+    return " ".join(text.value.decode().partition("\n")[0].split())
 
 
 def main() -> int:

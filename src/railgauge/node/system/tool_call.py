@@ -205,7 +205,7 @@ def start(
     folder: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """A tool in a session of its own, which can be ended as a whole; in this process's environment
-    and folder where none is named.
+    and folder where none is named. It inherits the launcher's PMI connection.
     """
     return subprocess.Popen(
         argv,
@@ -215,7 +215,22 @@ def start(
         start_new_session=True,
         cwd=folder,
         env=environment,
+        pass_fds=_pmi_connection(os.environ if environment is None else environment),
     )
+
+
+def _pmi_connection(environment: Mapping[str, str]) -> list[int]:
+    """The open file by which an MPI program asks its launcher for its peers (PMI_FD, of PMI-1 and
+    PMI-2): it is inherited, and PMIx needs none.
+    """
+    number = environment.get("PMI_FD", "")
+    if not number.isdigit():
+        return []
+    try:
+        os.fstat(int(number))
+    except (OSError, OverflowError):
+        return []
+    return [int(number)]
 
 
 class Call:

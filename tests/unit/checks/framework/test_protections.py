@@ -485,6 +485,42 @@ def test_a_node_whose_ranks_the_launcher_ended_is_not_accused() -> None:
     assert not any("n1" in failure.nodes for failure in failures(evidence))
 
 
+#: What srun of Slurm 26.05.5 printed where a rank on n1 had failed, in the lab: it sends SIGTERM
+#: first, at which a rank of ours ends with 143.
+TERMINATED = """\
+srun: error: n1: task 0: Exited with exit code 1
+srun: Terminating StepId=5.0
+srun: error: n4: task 3: Terminated
+srun: error: n2: task 2: Exited with exit code 143
+srun: Force Terminated StepId=5.0
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["n2: task 2: Exited with exit code 143", "n2: task 2: Terminated"]
+)
+def test_a_node_whose_rank_was_asked_to_end_is_not_accused(line: str) -> None:
+    failed = dataclasses.replace(GOOD.calls[0], exit_code=1)
+    words = TERMINATED.replace("n2: task 2: Exited with exit code 143", line)
+    evidence = but(calls=(failed,), job_state="FAILED", job_error=words)
+    assert "silent-node" not in kinds(evidence) and "tool-failed" in kinds(evidence)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        # It failed of itself, or first.
+        TERMINATED.replace("task 2: Exited with exit code 143", "task 2: Exited with exit code 1"),
+        TERMINATED.replace("exit code 143", "exit code 1430"),
+        "srun: error: n2: task 2: Exited with exit code 143\nsrun: Terminating StepId=5.0\n",
+    ],
+)
+def test_a_node_that_ended_before_or_otherwise_is_silent(words: str) -> None:
+    failed = dataclasses.replace(GOOD.calls[0], exit_code=1)
+    evidence = but(calls=(failed,), job_state="FAILED", job_error=words)
+    assert "silent-node" in kinds(evidence)
+
+
 def test_a_node_that_dies_of_itself_is_silent_whatever_srun_ends() -> None:
     # No other one's failure explains it, or it is not among those that were ended.
     assert "silent-node" in kinds(but(calls=GOOD.calls[1:], job_error=ABORTED))

@@ -185,6 +185,30 @@ def test_a_tool_does_not_outlive_a_rank_that_is_ended_while_it_starts_it(tmp_pat
     assert not Path("/proc", (tmp_path / "tool").read_text()).exists()
 
 
+#: The signal comes when the tool has ended, before the line is written.
+SIGNALLED_AT_THE_END = """
+import os, signal, sys
+from railgauge.node.runners import mpi_ranks
+ended = mpi_ranks.processes.end_children
+def end():
+    os.kill(os.getpid(), signal.SIGTERM)
+    ended()
+mpi_ranks.processes.end_children = end
+sys.exit(mpi_ranks.main())
+"""
+
+
+def test_a_rank_that_slurm_stops_at_its_own_end_leaves_its_line(tmp_path: Path) -> None:
+    """Where one rank fails srun ends the others, which may just have failed for the same reason."""
+    (tmp_path / "ranks.json").write_text(json.dumps(spec(["sh", "-c", "exit 15"])))
+    answer = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_AT_THE_END, "ranks.json"],
+        **{"cwd": tmp_path, "env": environment(0), "check": False, "timeout": PATIENCE_S},
+    )
+    assert answer.returncode == 1
+    assert json.loads((tmp_path / "rank0.json").read_text())["call"]["exit_code"] == 15
+
+
 # ---- the node's counters ----
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import select
+import socket
 import time
 from typing import Any
 
@@ -26,6 +27,26 @@ def test_a_clock_that_is_set_has_moved(monkeypatch: pytest.MonkeyPatch, step_s: 
     wall = time.time
     monkeypatch.setattr(tool_call.time, "time", lambda: wall() + step_s)
     assert tool_call.clock()["moved_s"] == pytest.approx(step_s, abs=0.05)
+
+
+def test_a_tool_has_the_launchers_pmi_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MPICH's MPI_Init fails without it (PMIU_write error)."""
+    own, launchers = socket.socketpair()
+    with own, launchers:
+        monkeypatch.setenv("PMI_FD", str(own.fileno()))
+        call = tool_call.Call("rank0", ["bash", "-c", 'echo cmd=init >&"$PMI_FD"'])
+        call.wait(PATIENCE_S)
+        assert call.exit_code == 0 and launchers.recv(100) == b"cmd=init\n"
+
+
+@pytest.mark.parametrize("number", ["", "fd", "-1", "999999", str(10**30)])
+def test_a_pmi_connection_that_is_none_is_not_passed_on(
+    monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    monkeypatch.setenv("PMI_FD", number)
+    call = tool_call.Call("rank0", ["true"])
+    call.wait(PATIENCE_S)
+    assert call.exit_code == 0
 
 
 def test_of_calls_that_have_ended_nothing_is_waited_for() -> None:
