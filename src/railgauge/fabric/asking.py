@@ -19,6 +19,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "ibqueryerrors.txt": ("ibqueryerrors", "--details", "--threshold-file", "/dev/null"),
     "dump_fts.txt": ("dump_fts",),
 }
+#: The outputs of a reading of a campaign, in the case's folder.
+FOLDER = "subnet"
 #: The exit codes of a command that printed all: ibqueryerrors ends with 1 where it found errors.
 _GOOD: Mapping[str, tuple[int, ...]] = {"ibqueryerrors": (0, 1)}
 #: Of one command. Discovery of 2,000 hosts takes seconds; an SM that does not answer, forever.

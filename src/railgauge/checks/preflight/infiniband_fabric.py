@@ -14,7 +14,7 @@ from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
 from railgauge.checks.preflight import subnet_state
-from railgauge.fabric import asking, expected
+from railgauge.fabric import asking, expected, findings
 from railgauge.fabric import folder as folders
 from railgauge.fabric.check import check
 from railgauge.fabric.compare import compare
@@ -31,7 +31,7 @@ from railgauge.tools import Completeness, ParseError, Reading
 FIRST = "InfinibandFabric"
 
 #: The outputs, in the case's folder: for `railgauge fabric check --from` and `compare`.
-OUTPUTS = "subnet"
+OUTPUTS = asking.FOLDER
 
 #: The expected cabling, in a system's folder: `railgauge fabric expect --write`.
 EXPECTED = "subnet.json"
@@ -131,6 +131,7 @@ class SubnetCheck(NodeCheck):
             asking.save(texts, Path(self.stagedir, OUTPUTS))
             fabric = folders.from_texts(texts)
             found = self.find(fabric)
+            findings.save(found.findings, Path(self.stagedir, findings.FILE))
         except FabricError as error:
             unread = unread or subnet_state.unread(error.message, error.next_step or step)
             return subnet_state.Judgement(unread=unread)
