@@ -66,7 +66,7 @@ ALONE = (DISTURBED, TAKEN, ENVIRONMENT)
 OF_THE_SUBNET = (
     *("cable-missing", "cable-moved", "cable-unexpected", "counter-moved", "device-missing"),
     *("device-renamed", "device-unexpected", "guid-duplicated", "host-hcas", "link-speed"),
-    *("link-width", "name-duplicated", "port-not-active", "routes-unbalanced"),
+    *("link-width", "masters-several", "name-duplicated", "port-not-active", "routes-unbalanced"),
     *("subnet-not-active", "switch-firmware"),
 )
 

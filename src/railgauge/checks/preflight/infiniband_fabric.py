@@ -124,8 +124,9 @@ class SubnetCheck(NodeCheck):
         if not readers:
             why = f"no outputs came from {' and '.join(self.readers)}"
             return subnet_state.Judgement(unread=subnet_state.unread(why, step))
-        reader = next((node for node in readers if not left[node].errors), readers[0])
-        texts, errors = left[reader].texts, left[reader].errors
+        reader = next((node for node in readers if not left[node].needed_errors), readers[0])
+        texts, errors = left[reader].texts, left[reader].needed_errors
+        without = [why for file, why in left[reader].errors.items() if file not in errors]
         unread = subnet_state.unread_file(reader, errors) if errors else None
         try:
             asking.save(texts, Path(self.stagedir, OUTPUTS))
@@ -144,7 +145,8 @@ class SubnetCheck(NodeCheck):
             {node: output.guids for node, output in left.items()},
             {node: self.partition_data.extras.absent_devices(node) for node in nodes},
         )
-        notes = (*judged.notes, *found.notes)
+        lacking = [f"not checked: {why}" for why in without]
+        notes = (*judged.notes, *found.notes, *lacking)
         return dataclasses.replace(judged, unread=unread or found.unread, notes=notes)
 
     def read(self) -> Observation:
