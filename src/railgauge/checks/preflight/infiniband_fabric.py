@@ -34,7 +34,7 @@ FIRST = "InfinibandFabric"
 OUTPUTS = asking.FOLDER
 
 #: The expected cabling, in a system's folder: `railgauge fabric expect --write`.
-EXPECTED = "subnet.json"
+EXPECTED = expected.FILE
 
 
 class Found(NamedTuple):
