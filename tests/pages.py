@@ -9,9 +9,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-from railgauge import hostlist
+from railgauge import hostlist, paths
 from railgauge.campaign.folder import LEAVES, Campaign, Requested, Scope
 from railgauge.common.atomic import write_json
+from railgauge.fabric import asking, expected, findings
+from railgauge.fabric import folder as folders
+from railgauge.fabric.check import check
 from railgauge.locating import Suspect
 from railgauge.locating.suspects import Measure, Witness
 from railgauge.model.failure import Failure
@@ -153,6 +156,32 @@ def on_leaves(verdict: Verdict, of_leaf: int) -> Verdict:
     }
     write_json(folder / LEAVES, {partition: leaves})
     return verdict
+
+
+#: Outputs of a subnet; the file of iblinkinfo has another name there than in a campaign.
+_SUBNET_DATA = paths.HOME / "tests" / "data" / "infiniband"
+_SUBNET_FILES = {
+    "ibnetdiscover.txt": "ibnetdiscover.txt",
+    "iblinkinfo.txt": "iblinkinfo-l.txt",
+    "ibqueryerrors.txt": "ibqueryerrors.txt",
+    "dump_fts.txt": "dump_fts.txt",
+}
+
+
+def on_subnet(verdict: Verdict, folder: Path, of: str = "slow") -> Verdict:
+    """The same with a reading of a subnet of two leaves, two spines and four hosts: `slow` has
+    faults at `n2 mlx5_0` and from leaf1 to spine2.
+    """
+    texts = {
+        name: {f: (_SUBNET_DATA / name / file).read_text() for f, file in _SUBNET_FILES.items()}
+        for name in ("healthy", of)
+    }
+    stage = folder / "InfinibandFabric_1"
+    asking.save(texts[of], stage / asking.FOLDER)
+    wanted = expected.of_fabric(folders.from_texts(texts["healthy"]))
+    findings.save(check(folders.from_texts(texts[of]), wanted), stage / findings.FILE)
+    read = case("InfinibandFabric", ("n1",), "", [], folder=stage)
+    return dataclasses.replace(verdict, cases=(*verdict.cases, read))
 
 
 def after_accepted(root: Path, many: int = 60, slow: str = "n7", loss: float = 0.08) -> Verdict:

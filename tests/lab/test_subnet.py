@@ -90,6 +90,22 @@ def test_opensm_gives_other_lids(subnet: Lab, link: Link) -> None:
     assert lids[0][1] != lids[1][1]  # type: ignore[index]
 
 
+def test_two_masters_are_seen_and_one_is_left(subnet: Lab, link: Link) -> None:
+    faults.add_typed(subnet, "opensm-second", ["n8"])
+    listed = lab_command(subnet, "exec", "n1", "saquery", "-s").stdout
+    lids = re.findall(r"EndPortLid\.+(\d+)", listed)
+    assert len(lids) == 2, listed
+    for lid in lids:
+        assert "SMINFO_MASTER" in lab_command(subnet, "exec", "n1", "sminfo", lid).stdout
+    faults.clear(subnet)
+    deadline = time.monotonic() + PATIENCE_S
+    while "sm lid 1 " not in (shown := lab_command(subnet, "exec", "n1", "sminfo").stdout):
+        assert time.monotonic() < deadline, shown
+        time.sleep(1)
+    listed = lab_command(subnet, "exec", "n1", "saquery", "-s").stdout
+    assert len(re.findall(r"EndPortLid", listed)) == 1, listed
+
+
 # ---- acceptance ----
 
 Accept = Callable[..., dict[str, Any]]
@@ -141,6 +157,14 @@ def test_a_reader_without_a_link_is_named_by_another_one(subnet: Lab, accept: Ac
     finding = rejecting(accept("--", "-n", "InfinibandFabric"))
     assert (finding["kind"], finding["nodes"]) == ("device-missing", ["n1"])
     assert "n1 mlx5_0 (cable to leaf1 port 3)" in finding["message"]
+
+
+def test_two_masters_reject_and_name_no_node(subnet: Lab, accept: Accept) -> None:
+    faults.add_typed(subnet, "opensm-second", ["n8"])
+    found = accept("--", "-n", "InfinibandFabric")
+    finding = rejecting(found)
+    assert (finding["kind"], finding["nodes"], found["suspects"]) == ("masters-several", [], [])
+    assert "n8 mlx5_0" in finding["message"]
 
 
 def test_a_link_between_switches_names_no_node(subnet: Lab, accept: Accept) -> None:

@@ -234,12 +234,12 @@ def leaves(folder: Path | None, device: str, as_json: bool) -> None:
     of_leaf = {leaf: hostlist.fold(hosts) for leaf, hosts in of_subnet.leaves(subnet).items()}
     ports = of_subnet.ports(subnet)
     if as_json:
-        print_json({"leaves": of_leaf, "ports": ports})
+        print_json({"leaves": of_leaf, "switch_ports": ports})
         return
     click.echo("extras:\n  leaves:")
     for leaf, hosts in of_leaf.items():
         click.echo(f"    {json.dumps(leaf)}: {json.dumps(hosts)}")
-    click.echo("  ports:")
+    click.echo("  switch_ports:")
     for host, of_rail in ports.items():
         shown = ", ".join(
             f"{json.dumps(rail)}: {json.dumps(port)}" for rail, port in of_rail.items()

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -15,6 +16,8 @@ from railgauge import systems
 from railgauge.acceptance import request, session
 from railgauge.cli.output import json_option, print_json
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_REJECT, PrerequisiteError, RailgaugeError
+from railgauge.fabric import folder as folders
+from railgauge.fabric.folder import Fabric
 from railgauge.model.record import Listed
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
@@ -105,6 +108,14 @@ def _planned(name: str) -> Sequence[Listed]:
 @click.option("--access", multiple=True, help="What jobs need: --access --account=NAME.")
 @click.option("--link-gbits", type=float, help="Raw rate of the link that TCP takes, in Gb/s.")
 @click.option("--mtu-bytes", type=int, help="MTU of that link.")
+@click.option(
+    "--subnet",
+    "subnet_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Take leaves, switch ports and the expected cables from an InfiniBand subnet, as "
+    "`railgauge fabric show --save FOLDER` has kept it.",
+)
 def new(
     name: str | None,
     like: str | None,
@@ -115,6 +126,7 @@ def new(
     access: tuple[str, ...],
     link_gbits: float | None,
     mtu_bytes: int | None,
+    subnet_folder: Path | None,
 ) -> None:
     """Begin configs/systems/NAME and results/references/NAME.yaml.
 
@@ -138,11 +150,10 @@ def new(
         stated["link_gbits"] = _positive("--link-gbits", link_gbits, MOST_GBITS)
     if mtu_bytes is not None:
         stated["mtu_bytes"] = int(_positive("--mtu-bytes", mtu_bytes))
+    subnet = folders.from_folder(subnet_folder) if subnet_folder is not None else None
+    begin = _from_template if like in templates.names() else _like_system
     host = socket.gethostname()
-    if like in templates.names():
-        lines = _from_template(name, like, host, from_slurm, detect, partitions, access, stated)
-    else:
-        lines = _like_system(name, like, host, from_slurm, detect, partitions, access, stated)
+    lines = begin(name, like, host, from_slurm, detect, partitions, access, stated, subnet)
     for line in lines:
         click.echo(line)
 
@@ -171,10 +182,11 @@ def _from_template(
     partitions: tuple[str, ...],
     access: tuple[str, ...],
     stated: dict[str, Value],
+    subnet: Fabric | None,
 ) -> list[str]:
     if not (from_slurm or detect):
         _refuse_without_slurm(name, template, partitions, access, stated)
-        return making.make_from_template(name, template, host, ())
+        return making.make_from_template(name, template, host, (), (), subnet)
     known = _ask_slurm(name, template)
     wanted = [option.partition("=")[2] or option for option in partitions]
     described, notes = templates.partitions(known, wanted, access, stated)
@@ -183,7 +195,7 @@ def _from_template(
             shown = detecting.look(partition.slurm_partition, known, access, client.output)
             described[number] = templates.seen(partition, shown)
             notes.append(f"{partition.name}: seen on {shown}")
-    return making.make_from_template(name, template, host, described, notes)
+    return making.make_from_template(name, template, host, described, notes, subnet)
 
 
 def _like_system(
@@ -195,17 +207,18 @@ def _like_system(
     partitions: tuple[str, ...],
     access: tuple[str, ...],
     stated: dict[str, Value],
+    subnet: Fabric | None,
 ) -> list[str]:
     choices = mapping.chosen(partitions)
     if not (from_slurm or detect):
         _refuse_without_slurm(name, like, partitions, access, stated)
-        return making.make(name, like, host, None, choices)
+        return making.make(name, like, host, None, choices, subnet=subnet)
     known = _ask_slurm(name, like)
     used = mapping.mapped(systems.load(like), known, choices)
     theirs = dict.fromkeys(one.slurm_partition for one in used.values())
     seen = [detecting.look(p, known, access, client.output) for p in theirs] if detect else []
     filled = dict.fromkeys(theirs, stated) | {s.partition: {**s.values, **stated} for s in seen}
-    lines = making.make(name, like, host, known, choices, filled, access)
+    lines = making.make(name, like, host, known, choices, filled, access, subnet)
     notes = [f"compare with reframe.yaml: seen on {shown}" for shown in seen]
     return [*notes, *lines]
 

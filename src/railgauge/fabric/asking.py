@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,16 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "iblinkinfo.txt": ("iblinkinfo", "-l"),
     "ibqueryerrors.txt": ("ibqueryerrors", "--details", "--threshold-file", "/dev/null"),
     "dump_fts.txt": ("dump_fts",),
+    "saquery.txt": ("saquery", "-s"),
+    "sminfo.txt": ("sminfo",),
 }
+#: Run once for each thing that an earlier output lists, which is its last word: that file, and the
+#: pattern of the thing. Each subnet manager is asked for its state, by its LID.
+EACH: Mapping[str, tuple[str, str]] = {"sminfo.txt": ("saquery.txt", r"EndPortLid\.+([0-9]+)")}
+#: What a subnet is judged without, where it cannot be read.
+OPTIONAL = frozenset({"saquery.txt", "sminfo.txt"})
+#: The outputs of a reading of a campaign, in the case's folder.
+FOLDER = "subnet"
 #: The exit codes of a command that printed all: ibqueryerrors ends with 1 where it found errors.
 _GOOD: Mapping[str, tuple[int, ...]] = {"ibqueryerrors": (0, 1)}
 #: Of one command. Discovery of 2,000 hosts takes seconds; an SM that does not answer, forever.
@@ -31,10 +41,11 @@ RIGHTS = (
 
 
 class Command(NamedTuple):
-    """A command, and the exit codes with which it has printed all."""
+    """A command, and the exit codes with which it has printed all; `each` as in `EACH`."""
 
     argv: tuple[str, ...]
     good: tuple[int, ...]
+    each: tuple[str, str] | None = None
 
 
 def commands(device: str = "", prefix: Sequence[str] = ()) -> dict[str, Command]:
@@ -43,7 +54,7 @@ def commands(device: str = "", prefix: Sequence[str] = ()) -> dict[str, Command]
     """
     options = device_options(device)
     return {
-        name: Command((*prefix, *command, *options), _GOOD.get(command[0], (0,)))
+        name: Command((*prefix, *command, *options), _GOOD.get(command[0], (0,)), EACH.get(name))
         for name, command in COMMANDS.items()
     }
 
@@ -62,26 +73,39 @@ def device_options(device: str) -> tuple[str, ...]:
 
 
 def ask(device: str = "", routes: bool = True) -> dict[str, str]:
-    """What the commands print, by file; FabricError of the first that fails."""
-    texts = {}
+    """What the commands print, by file; FabricError of the first that fails and is needed."""
+    texts: dict[str, str] = {}
     for name, command in commands(device).items():
         if name == "dump_fts.txt" and not routes:
             continue
-        program = command.argv[0]
-        if shutil.which(program) is None:
-            raise FabricError(
-                f"{program} is not installed here, expected infiniband-diags",
-                next_step="run this on a host of the subnet, or give saved outputs: --from FOLDER",
-            )
-        texts[name] = _output(command)
-    return texts
+        try:
+            texts[name] = "".join(_output(argv, command.good) for argv in _calls(command, texts))
+        except FabricError:
+            if name not in OPTIONAL:
+                raise
+    return {name: text for name, text in texts.items() if text}
 
 
-def _output(command: Command) -> str:
-    shown = " ".join(command.argv)
+def _calls(command: Command, texts: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The calls of a command, each with its last word where it is run for each of several."""
+    if command.each is None:
+        return [command.argv]
+    file, pattern = command.each
+    return [
+        (*command.argv, word) for word in dict.fromkeys(re.findall(pattern, texts.get(file, "")))
+    ]
+
+
+def _output(argv: Sequence[str], good: Collection[int]) -> str:
+    if shutil.which(argv[0]) is None:
+        raise FabricError(
+            f"{argv[0]} is not installed here, expected infiniband-diags",
+            next_step="run this on a host of the subnet, or give saved outputs: --from FOLDER",
+        )
+    shown = " ".join(argv)
     try:
         ended = subprocess.run(
-            command.argv,
+            argv,
             capture_output=True,
             text=True,
             errors="replace",
@@ -95,7 +119,7 @@ def _output(command: Command) -> str:
         ) from None
     except OSError as error:
         raise FabricError(f"{shown}: {error.strerror}", next_step=RIGHTS) from None
-    if ended.returncode not in command.good or not ended.stdout:
+    if ended.returncode not in good or not ended.stdout:
         lines = ended.stderr.strip().splitlines()
         raise FabricError(
             f"{shown}: exit code {ended.returncode}{': ' + lines[-1] if lines else ''}",

@@ -13,6 +13,7 @@ from railgauge.fabric.counters import saturated
 from railgauge.fabric.expected import Expected
 from railgauge.fabric.findings import FabricFinding
 from railgauge.fabric.folder import Fabric
+from railgauge.fabric.reading.managers import Manager
 from railgauge.fabric.subnet import LANE_GBITS, Device, End, PortId, Rate, Subnet, host_of
 
 Cables = Mapping[tuple[End, End], Rate | None]
@@ -30,6 +31,7 @@ def check(fabric: Fabric, expected: Expected | None) -> list[FabricFinding]:
         found += _cables(subnet, names, expected)
     found += _rates(subnet, names, expected)
     found += _states(subnet)
+    found += _masters(fabric)
     gone = {host_of(finding.device) for finding in found if finding.kind == "device-missing"}
     gone |= {host_of(name) for name in explained}
     found += _fewer_hcas(subnet, gone)
@@ -55,6 +57,12 @@ def not_checked(fabric: Fabric, expected: Expected | None) -> list[str]:
         lacking.append("routes: no forwarding tables (dump_fts)")
     if fabric.counted is None:
         lacking.append("counters: no output of ibqueryerrors or perfquery")
+    unknown = set(fabric.manager_lids or ()) - {one.lid for one in fabric.managers or ()}
+    if fabric.manager_lids is None:
+        lacking.append("whether one subnet manager is master: no output of saquery -s")
+    elif unknown:
+        lids = ", ".join(map(str, sorted(unknown)))
+        lacking.append(f"subnet managers with LID {lids}: no output of sminfo LID")
     if not any(device.firmware for device in subnet.switches()):
         lacking.append("firmware of switches: no db_csv of ibdiagnet2")
     return lacking
@@ -347,6 +355,34 @@ def _states(subnet: Subnet) -> Iterator[FabricFinding]:
             f"the link is up and {state.state}, expected Active",
             "sminfo; the log of opensm on its host",
         )
+
+
+def _masters(fabric: Fabric) -> Iterator[FabricFinding]:
+    """Several masters. The others are to stand by for that of the highest priority, and of these
+    for that of the lowest GUID (InfiniBand Architecture Specification 1, 14.4).
+    """
+    masters = [one for one in fabric.managers or () if one.state == "master"]
+    if len(masters) < 2:
+        return
+    masters.sort(key=lambda one: (-one.priority, one.port_guid))
+    names = [manager_name(fabric.subnet, one) for one in masters]
+    places = [f"(LID {one.lid}, priority {one.priority})" for one in masters]
+    shown = [f"{name} {place}" for name, place in zip(names, places, strict=True)]
+    hosts = ", ".join(host_of(name) for name in names[1:])
+    yield FabricFinding(
+        "masters-several",
+        *(names[0], 0, ""),
+        f"{', '.join(shown[:-1])} and {shown[-1]} are master at once: each sets LIDs and routes of "
+        "all",
+        f"stop the subnet manager on {hosts}; its log says why it does not stand by",
+    )
+
+
+def manager_name(subnet: Subnet, manager: Manager) -> str:
+    """The description of the device with a subnet manager, else the GUID of its port."""
+    port = subnet.port_guids.get(manager.port_guid)
+    device = subnet.devices.get(port.guid if port else manager.port_guid)
+    return device.name if device else f"{manager.port_guid:#018x}"
 
 
 # ---- peers ----

@@ -13,6 +13,9 @@ from railgauge.common.atomic import write_text
 from railgauge.fabric.folder import Fabric, FabricError
 from railgauge.fabric.subnet import LANE_GBITS, End, Kind, Rate
 
+#: In a system's folder.
+FILE = "subnet.json"
+
 _FORMAT = 1
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from railgauge import textfile
 from railgauge.common.errors import RailgaugeError
-from railgauge.fabric.reading import counters, discover, linkinfo, others, tables
+from railgauge.fabric.reading import counters, discover, linkinfo, managers, others, tables
 from railgauge.fabric.reading.counters import Counted
 from railgauge.fabric.reading.linkinfo import Listed
+from railgauge.fabric.reading.managers import Manager
 from railgauge.fabric.reading.tables import Tables
 from railgauge.fabric.subnet import Device, PortId, PortState, Subnet
 from railgauge.tools import ParseError
@@ -33,6 +34,9 @@ class Fabric:
     subnet: Subnet
     tables: Tables | None = None
     counted: Counted | None = None
+    managers: tuple[Manager, ...] | None = None
+    #: LIDs of ports with a subnet manager; None where nothing lists them
+    manager_lids: tuple[int, ...] | None = None
     #: what was read, by the name of its tool
     sources: tuple[str, ...] = ()
 
@@ -95,6 +99,8 @@ _KINDS: Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
     "perfquery": (re.compile(r"^# Port (?:extended )?counters: Lid ", re.M), counters.perfquery),
     "dump_fts": (re.compile(r"^Unicast lids \[", re.M), tables.dumped),
     "opensm.fdbs": (re.compile(r"^dump_ucast_routes: ", re.M), tables.fdbs),
+    "saquery -s": (re.compile(r"^IsSM ports$", re.M), managers.listed),
+    "sminfo": (re.compile(r"^sminfo: sm lid ", re.M), managers.states),
     "opensm-subnet.lst": (re.compile(r"^\{ (?:CA|SW|RT)", re.M), others.subnet_lst),
     "db_csv": (re.compile(r"^START_[A-Z_]+$", re.M), others.database),
     "node-name-map": (
@@ -105,6 +111,7 @@ _KINDS: Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
 _AGAIN: Mapping[str, str] = {
     **{kind: f"{kind} > FILE" for kind in _KINDS},
     "perfquery": "perfquery -x LID PORT > FILE",
+    "sminfo": "sminfo LID >> FILE, with the LID of each subnet manager (saquery -s)",
     "opensm.fdbs": "opensm writes it with -D 0x43, to its folder of dumps",
     "opensm-subnet.lst": "opensm writes it to its folder of dumps",
     "db_csv": "ibdiagnet writes it as ibdiagnet2.db_csv",
@@ -146,7 +153,15 @@ def _joined(values: Mapping[str, object]) -> Fabric:
     table = values.get("dump_fts", values.get("opensm.fdbs"))
     if isinstance(table, dict):
         _require_tables(subnet, table)
-    return Fabric(subnet, table if isinstance(table, dict) else None, counted, tuple(values))
+    states, lids = values.get("sminfo"), values.get("saquery -s")
+    return Fabric(
+        subnet,
+        table if isinstance(table, dict) else None,
+        counted,
+        states if isinstance(states, tuple) else None,
+        lids if isinstance(lids, tuple) else None,
+        tuple(values),
+    )
 
 
 def _require_tables(subnet: Subnet, tables: Tables) -> None:

@@ -152,7 +152,7 @@ def leaves(subnet: Subnet) -> dict[str, list[str]]:
 
 
 def ports(subnet: Subnet) -> dict[str, dict[str, str]]:
-    """Host -> rail -> the leaf and port of its HCA, as `extras.ports` of a system has it."""
+    """Host -> rail -> the leaf and port of its HCA, as `extras.switch_ports` of a system."""
     found: dict[str, dict[str, str]] = {}
     for end, cable in subnet.cable_at.items():
         device = subnet.devices[end.guid]

@@ -9,8 +9,10 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.common.names import natural
 from railgauge.fabric import routes
+from railgauge.fabric.check import manager_name
 from railgauge.fabric.findings import FabricFinding
 from railgauge.fabric.folder import Fabric
+from railgauge.fabric.reading.managers import Manager
 from railgauge.fabric.subnet import Subnet
 
 
@@ -35,7 +37,14 @@ def document(fabric: Fabric) -> dict[str, Any]:
         "hosts": len({device.host for device in subnet.hcas()}),
         "hcas": len(subnet.hcas()),
         "links": _rates(subnet),
+        "managers": [_manager(subnet, one) for one in fabric.managers or ()],
     }
+
+
+def _manager(subnet: Subnet, manager: Manager) -> dict[str, Any]:
+    fields = manager._asdict()
+    guid = f"{fields.pop('port_guid'):#018x}"
+    return {"name": manager_name(subnet, manager), "port_guid": guid, **fields}
 
 
 def _switches(subnet: Subnet) -> Iterator[tuple[Any, int]]:
@@ -64,6 +73,11 @@ def lines(fabric: Fabric) -> list[str]:
         shown.append(
             f"{level:<6} {device.name:<24} {cabled} of {device.ports} ports cabled{firmware}{words}"
         )
+    shown += [
+        f"subnet manager {manager_name(subnet, one)} (LID {one.lid}, priority {one.priority}): "
+        f"{one.state}"
+        for one in fabric.managers or ()
+    ]
     count_of_hosts = len({device.host for device in subnet.hcas()})
     rates = ", ".join(f"{count} at {rate}" for rate, count in _rates(subnet).items())
     shown.append(
@@ -93,6 +107,7 @@ def metrics(fabric: Fabric, findings: Sequence[FabricFinding]) -> str:
         "# HELP railgauge_fabric_links Links of the InfiniBand subnet, by width and speed.",
         "# TYPE railgauge_fabric_links gauge",
         *(f'railgauge_fabric_links{{rate="{r}"}} {n}' for r, n in _rates(subnet).items()),
+        *_managers(fabric),
         "# HELP railgauge_fabric_faults Faults of the last check of the subnet.",
         "# TYPE railgauge_fabric_faults gauge",
         f"railgauge_fabric_faults {sum(kinds.values())}",
@@ -110,6 +125,16 @@ def metrics(fabric: Fabric, findings: Sequence[FabricFinding]) -> str:
         }
         text += sorted(samples)
     return "".join(f"{line}\n" for line in text)
+
+
+def _managers(fabric: Fabric) -> Iterator[str]:
+    """How many subnet managers have each state; nothing where that was not read."""
+    if fabric.managers is not None:
+        yield "# HELP railgauge_fabric_managers Subnet managers, by state; one is master."
+        yield "# TYPE railgauge_fabric_managers gauge"
+        states = Counter(one.state for one in fabric.managers)
+        for state, count in sorted({"master": 0, **states}.items()):
+            yield f'railgauge_fabric_managers{{state="{state}"}} {count}'
 
 
 def _label(text: str) -> str:

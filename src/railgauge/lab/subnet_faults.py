@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import time
 from pathlib import Path
 
-from railgauge.common.errors import RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.lab import subnet
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Fault, Kind
@@ -24,6 +26,9 @@ _LIDS = "opensm/guid2lid"
 
 #: By how much all LIDs change.
 _LID_STEP = 100
+
+#: A second opensm is master within so many seconds.
+_START_S = 20
 
 #: The counter that grows, and where it stops: 16 bits.
 _ERRORS, _MOST_ERRORS = "PortCounters.SymbolErrorCounter", 65535
@@ -163,6 +168,52 @@ def _change_lids(lab: Lab, _: Fault) -> None:
     lab.start_service("opensm")
 
 
+#: One that does not end by itself is killed after 10 s.
+_END_OPENSM = (
+    *("bash", "-c"),
+    "pkill -TERM -x opensm; for ((n = 0; n < 100; n++)); do pgrep -x opensm >/dev/null || exit 0; "
+    "sleep 0.1; done; pkill -KILL -x opensm",
+)
+
+
+def _start_second(lab: Lab, fault: Fault) -> None:
+    """Start a subnet manager on a node that does not look for others (`-d0`). The first one goes on
+    as the master that it is.
+    """
+    subnet.of(lab.spec)
+    node = fault.node or ""
+    folder = subnet.folder(lab) / f"opensm-{node}"
+    folder.mkdir(exist_ok=True)
+    log = lab.folders.log / f"opensm-{node}.log"
+    opensm = ["opensm", "--daemon", "-d0", "--sweep", "2", "--log_file", str(log)]
+    own = [f"OSM_TMP_DIR={folder}", f"OSM_CACHE_DIR={folder}"]
+    _run(lab, node, "env", *own, *opensm)
+    deadline = time.monotonic() + _START_S
+    while not (log.exists() and "Entering MASTER state" in log.read_text(errors="replace")):
+        if time.monotonic() > deadline:
+            _run(lab, node, *_END_OPENSM)
+            raise PrerequisiteError(
+                f"the second opensm is no master after {_START_S} s", next_step=f"cat {log}"
+            )
+        time.sleep(0.1)
+
+
+def _end_second(lab: Lab, fault: Fault) -> None:
+    """End it, and have the first one set all ports again: they obey the last one that set them."""
+    node = fault.node or ""
+    if lab.machine(node) is not None:
+        # Not by SIGKILL: it takes the mark of a subnet manager from its port as it ends.
+        _run(lab, node, *_END_OPENSM)
+    (lab.folders.log / f"opensm-{node}.log").unlink(missing_ok=True)
+    lab.on_head("pkill", "-HUP", "-x", "opensm", check=False)
+
+
+def _run(lab: Lab, node: str, *command: str) -> None:
+    ended = subprocess.run(lab.enter(node, *command), capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise PrerequisiteError(f"{node}: `{' '.join(command)}`: {ended.stderr.strip()}")
+
+
 KINDS: dict[str, Kind] = {
     "ib-down": Kind(
         "pull a cable of the InfiniBand subnet",
@@ -205,5 +256,10 @@ KINDS: dict[str, Kind] = {
         outlasts_power=True,
     ),
     "opensm-stop": Kind("kill opensm", _stop_opensm, _start_opensm, outlasts_power=True),
+    "opensm-second": Kind(
+        "start a second master of the InfiniBand subnet on a node",
+        *(_start_second, _end_second),
+        on="node",
+    ),
     "opensm-lids": Kind("restart opensm with other LIDs", _change_lids, None),
 }

@@ -197,12 +197,8 @@ class Paths:
         else:
             yield Part("inbound", leaf_a, "", a)
             yield Part("inbound", leaf_b, "", b)
-        for sender, receiver in (path,) if directed else (path, (b, a)):
-            leaf = self.leaf_of[sender]
-            routes = self.evidence.routes
-            if routes is not None and (spine := routes.spine(leaf, sender, receiver)):
-                yield Part("link", leaf, "send", None, None, spine)
-                yield Part("link", self.leaf_of[receiver], "receive", None, None, spine)
+        for way in (path,) if directed else (path, (b, a)):
+            yield from links_of(self.evidence, self.leaf_of, way)
 
     def on(self, part: Part) -> list[Path]:
         """The paths on a part of the fabric that no node or rail explains."""
@@ -431,6 +427,23 @@ class Paths:
         for path in lows:
             if path not in self.explained:
                 explained[path] = (self.open if path in self.open else self.behind).pop(path)
+
+
+def links_of(evidence: Evidence, leaf_of: Mapping[End, str], path: Path) -> tuple[Part, ...]:
+    """The links that data takes between two leaves, up to the spine and down from it; none where
+    the routes do not say.
+    """
+    sender, receiver = path
+    up, down = leaf_of.get(sender), leaf_of.get(receiver)
+    if evidence.routes is None or up is None or down is None or up == down:
+        return ()
+    spine = evidence.routes.spine(up, sender, receiver)
+    if not spine:
+        return ()
+    return (
+        Part("link", up, "send", None, None, spine),
+        Part("link", down, "receive", None, None, spine),
+    )
 
 
 def _of_most(levels: list[int]) -> int:

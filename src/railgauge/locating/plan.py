@@ -15,6 +15,7 @@ from typing import NamedTuple
 from railgauge.locating import load
 from railgauge.locating.evidence import Evidence
 from railgauge.locating.judge import locate
+from railgauge.locating.parts import Part, links_of
 from railgauge.locating.results import End
 from railgauge.locating.suspects import Located, Suspect
 
@@ -22,6 +23,13 @@ Pair = tuple[End, End]
 
 #: So many pairs at most are measured besides those of suspects.
 MOST_OTHERS = 128
+
+#: So many new pairs at most cross a link that may be at fault. With the low ones of a round before
+#: they confirm it, and leave other ends for other suspects.
+_CROSSING = 6
+
+#: Of so many links at most, and so many pairs are looked at for each.
+_MOST_LINKS, _MOST_TRIED = 16, 100_000
 
 #: What a pair is measured for first: the kind of leaf that the partner is on. A low result between
 #: two leaves is first repeated with another end of the partner's leaf, then at home.
@@ -172,6 +180,7 @@ class _Plan:
         for suspect in self.located.suspects:
             if not suspect.confirmed:
                 self._for(suspect)
+        self._cross_links()
 
     def _measure(self, sender: End, receiver: End) -> None:
         self.pairs.append((sender, receiver))
@@ -319,6 +328,54 @@ class _Plan:
                 if other in self.free and other.rail == end.rail and not self.met[pair]:
                     self._measure(*pair)
                     break
+
+    # ---- links of known routes ----
+
+    def _cross_links(self) -> None:
+        """Where routes are known: more pairs over each link that may be at fault, in its direction,
+        and over no other such link. So the links of a low pair are told from each other.
+        """
+        links = self._open_links()
+        for link in links[:_MOST_LINKS]:
+            near = [end for end in self.free if self.leaf_of.get(end) == link.name]
+            far = self._in_turn(end for end in self.free if self.leaf_of.get(end) != link.name)
+            others, count = set(links) - {link}, 0
+            for one, other in itertools.islice(itertools.product(near, far), _MOST_TRIED):
+                pair = (one, other) if link.way == "send" else (other, one)
+                fits = one in self.free and other in self.free and one.rail == other.rail
+                if not fits or one.node == other.node or self.met[pair]:
+                    continue
+                crossed = links_of(self.evidence, self.leaf_of, pair)
+                if link in crossed and others.isdisjoint(crossed):
+                    self._measure(*pair)
+                    count += 1
+                if count == _CROSSING:
+                    break
+
+    def _in_turn(self, ends: Iterable[End]) -> list[End]:
+        """The ends, one of each leaf in turn: a link is confirmed by two other leaves."""
+        leaves: dict[str | None, list[End]] = {}
+        for end in ends:
+            leaves.setdefault(self.leaf_of.get(end), []).append(end)
+        turns = itertools.zip_longest(*leaves.values())
+        return [end for turn in turns for end in turn if end is not None]
+
+    def _open_links(self) -> list[Part]:
+        """The links of more low pairs than good ones, the worst first; without the pairs that a
+        confirmed part explains.
+        """
+        if self.evidence.routes is None or not self.evidence.directed:
+            return []
+        confirmed = {suspect.name for suspect in self.located.suspects if suspect.confirmed}
+        lows, more_low = set(self.lows), Counter[Part]()
+        for pair in self.met:
+            links = links_of(self.evidence, self.leaf_of, pair)
+            parts = {f"{link.name}:{link.spine}" for link in links}
+            parts |= {name for end in pair for name in (end.name, end.node)}
+            if parts.isdisjoint(confirmed):
+                more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
+        links = tuple(link for link, count in more_low.items() if count > 0)
+        return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
 
     # ---- all others ----
 

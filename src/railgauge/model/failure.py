@@ -66,13 +66,13 @@ OVERRIDING_KINDS = (DISTURBED, TAKEN, ENVIRONMENT)
 OF_THE_SUBNET = (
     *("cable-missing", "cable-moved", "cable-unexpected", "counter-moved", "device-missing"),
     *("device-renamed", "device-unexpected", "guid-duplicated", "host-hcas", "link-speed"),
-    *("link-width", "name-duplicated", "port-not-active", "routes-unbalanced"),
+    *("link-width", "masters-several", "name-duplicated", "port-not-active", "routes-unbalanced"),
     *("subnet-not-active", "switch-firmware"),
 )
 
 #: Those of them that concern every host, wherever they show. Others that name no node are between
 #: switches: they reject a campaign, and keep no node out of service.
-OF_EVERY_HOST = ("guid-duplicated", "subnet-not-active")
+OF_EVERY_HOST = ("guid-duplicated", "masters-several", "subnet-not-active")
 
 #: Kinds that say only that somebody else was in the way: the place is still to be measured.
 EXTERNAL_CAUSES = (DISTURBED, TAKEN)

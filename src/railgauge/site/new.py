@@ -24,9 +24,10 @@ from ruamel.yaml.scalarstring import SingleQuotedScalarString
 from railgauge import paths, systems
 from railgauge.common.atomic import write_text
 from railgauge.common.errors import ConfigurationError, PrerequisiteError, RailgaugeError
+from railgauge.fabric.folder import Fabric
 from railgauge.model import references
 from railgauge.model.references import Entry
-from railgauge.site import host_pattern, shown, templates
+from railgauge.site import from_subnet, host_pattern, shown, templates
 from railgauge.site.check.description import slurm_partition
 from railgauge.site.detect import Value
 from railgauge.site.mapping import Mapped, fragments, mapped, texts
@@ -85,12 +86,13 @@ def make(
     choices: Mapping[str, str],
     filled: Mapping[str, Mapping[str, Value]] | None = None,
     access: Sequence[str] = (),
+    subnet: Fabric | None = None,
 ) -> list[str]:
     """Make the folder and the reference file of `name`; what a person should read, line by line.
 
     `choices` are partitions of `like` and Slurm's, for those that their names do not match;
     `filled` has what is known of the nodes of Slurm's partitions, by the fields of the description,
-    `access` what jobs need beside the partition.
+    `access` what jobs need beside the partition, `subnet` the InfiniBand subnet of the nodes.
     Raises RailgaugeError, and leaves nothing behind, where anything of it cannot be done.
     """
     require_new(name, like)
@@ -114,6 +116,7 @@ def make(
             f"{changed}",
             encoding="utf-8",
         )
+        of_subnet = _with_subnet(description, subnet)
         _put_in_place(target, name, text, {p.partition: p.names for p in mapping.values()})
     lines = [
         f"made {shown(paths.SYSTEMS / name)}/ like {like}",
@@ -127,6 +130,7 @@ def make(
             if partition.unclear
         ),
         *_about_unmapped(source, slurm, mapping),
+        *of_subnet,
         *lost,
     ]
     return [*lines, "", *_next_steps(name, like, mapping, mentions)]
@@ -138,6 +142,7 @@ def make_from_template(
     host: str,
     described: Sequence[DescribedPartition],
     notes: Sequence[str] = (),
+    subnet: Fabric | None = None,
 ) -> list[str]:
     """The same from a template, with Slurm's partitions as they are `described`; none of them
     leaves one partition to be filled in. `notes` are what else a person should know of them.
@@ -151,6 +156,7 @@ def make_from_template(
             shutil.copyfile(path, target / path.name)
         written = templates.description(template, name, host, described)
         (target / "reframe.yaml").write_text(written, encoding="utf-8")
+        of_subnet = _with_subnet(target / "reframe.yaml", subnet)
         _put_in_place(target, name, text, {one.name: one.nodes for one in described})
     opened = list(templates.open_fields(template, described))
     file = shown(paths.SYSTEMS / name / "reframe.yaml")
@@ -160,6 +166,7 @@ def make_from_template(
         *_about_host(name, host),
         *(f"{p.name}: Slurm's partition {p.slurm_partition}, {p.nodes}" for p in described),
         *notes,
+        *of_subnet,
         *opened,
         *_about_floors(systems.load(name)),
         "",
@@ -315,6 +322,16 @@ def _description(
                 if device.get("type") == "gpu":
                     device["num_devices"] = ours.gpus
     return _dumped(_yaml(), document)
+
+
+def _with_subnet(description: Path, subnet: Fabric | None) -> list[str]:
+    """Write what a subnet says into a description and beside it; what was done."""
+    if subnet is None:
+        return []
+    document = _yaml().load(description.read_text(encoding="utf-8"))
+    lines = from_subnet.complete(document, subnet, description.parent)
+    description.write_text(_dumped(_yaml(), document), encoding="utf-8")
+    return lines
 
 
 #: What is the site's even where the class of machine is known: the network under TCP.

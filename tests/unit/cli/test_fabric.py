@@ -52,6 +52,20 @@ def test_show_has_switches_by_level(saved: Path) -> None:
     assert (shown["hosts"], shown["hcas"], shown["links"]) == (4, 8, {"12x QDR": 12})
 
 
+def test_show_and_metrics_have_the_subnet_managers() -> None:
+    masters = paths.HOME / "tests" / "data" / "infiniband" / "masters"
+    shown = document("fabric-show", "show", "--from", masters)
+    assert [(one["name"], one["lid"], one["state"]) for one in shown["managers"]] == [
+        ("headib mlx5_0", 1, "master"),
+        ("n8 mlx5_0", 9, "master"),
+    ]
+    line = "subnet manager n8 mlx5_0 (LID 9, priority 0): master"
+    assert line in run("show", "--from", masters).stdout
+    result = run("check", "--from", masters, "--prometheus", "-")
+    assert 'railgauge_fabric_managers{state="master"} 2' in result.stdout
+    assert 'kind="masters-several",device="headib mlx5_0"' in result.stdout
+
+
 def test_a_healthy_fabric_is_as_it_was_written(saved: Path) -> None:
     file = saved / "expected.json"
     assert run("expect", "--from", saved / "healthy", "--write", file).exit_code == 0

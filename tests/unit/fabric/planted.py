@@ -33,7 +33,7 @@ def fabric(lab: subnet_topology.Subnet, firmware: str = "31.2014.2036") -> Fabri
         port: PortState("Active", "LinkUp", cable.rate) for port, cable in subnet.cable_at.items()
     }
     subnet = dataclasses.replace(subnet, states=states)
-    return Fabric(subnet, tables(subnet), Counted({}))
+    return Fabric(subnet, tables(subnet), Counted({}), managers=(), manager_lids=())
 
 
 def tables(subnet: Subnet) -> dict[int, dict[int, int]]:

@@ -21,6 +21,8 @@ def test_the_list_of_commands_is_this_one() -> None:
         ("iblinkinfo", "-l"),
         ("ibqueryerrors", "--details", "--threshold-file", "/dev/null"),
         ("dump_fts",),
+        ("saquery", "-s"),
+        ("sminfo",),
     }
 
 
@@ -58,11 +60,36 @@ def test_a_command_that_is_not_there_is_named(
         asking.ask()
 
 
+def answer_all(folder: Path) -> None:
+    for command in asking.COMMANDS.values():
+        program(folder, command[0], 'echo "$@"; exit 0')
+
+
+def test_each_subnet_manager_is_asked_by_its_lid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_all(tmp_path)
+    lids = "EndPortLid..............{}"
+    program(tmp_path, "saquery", f"echo {lids.format(9)}; echo {lids.format(1)}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert asking.ask("mlx5_0:1")["sminfo.txt"] == "-C mlx5_0 -P 1 9\n-C mlx5_0 -P 1 1\n"
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo none"])
+def test_a_subnet_is_read_without_its_managers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    answer_all(tmp_path)
+    program(tmp_path, "saquery", script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    texts = asking.ask()
+    assert "sminfo.txt" not in texts and "dump_fts.txt" in texts
+
+
 def test_errors_that_ibqueryerrors_found_are_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for command in asking.COMMANDS.values():
-        program(tmp_path, command[0], 'echo "$@"; exit 0')
+    answer_all(tmp_path)
     program(tmp_path, "ibqueryerrors", "echo found; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
     texts = asking.ask("mlx5_0:1")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from railgauge.fabric import expected
+from railgauge import paths
+from railgauge.fabric import expected, folder
 from railgauge.fabric.check import check, not_checked
 from railgauge.fabric.compare import compare
 from railgauge.fabric.folder import Fabric, FabricError
 from railgauge.fabric.reading.counters import Counted
+from railgauge.fabric.reading.managers import Manager, State
 from railgauge.fabric.subnet import Cable, Clash, PortId, PortState, Rate
 from railgauge.lab.subnet_topology import fat_tree, leaf_spine
 from tests.unit.fabric.planted import fabric, with_cables, with_devices
+
+DATA = paths.HOME / "tests" / "data" / "infiniband"
 
 COUNT = 20
 LARGE = fabric(fat_tree(4, 8, 16, 8, 4))
@@ -266,7 +270,7 @@ def test_a_device_without_a_description_is_checked() -> None:
 
 def test_what_was_not_read_is_said() -> None:
     bare = Fabric(dataclasses.replace(LARGE.subnet, states={}))
-    assert len(not_checked(bare, None)) == 4
+    assert len(not_checked(bare, None)) == 5
 
 
 def test_names_that_are_there_twice_are_no_expected_cabling() -> None:
@@ -351,3 +355,53 @@ def test_a_few_errors_are_a_note_where_they_are_allowed(
     after = dataclasses.replace(LARGE, counted=Counted({port: {name: value}}))
     found, _ = compare(before, after, allowed=10)
     assert [(one.kind, one.weight) for one in found] == [("counter-moved", weight)]
+
+
+# ---- subnet managers ----
+
+
+def managed(*states: State) -> Fabric:
+    """A subnet with a manager on the first HCAs, of priorities 0, 1, ..."""
+    whole = fabric(leaf_spine([f"n{number}" for number in range(1, 5)], 2, 1, hcas=1))
+    hcas = whole.subnet.hcas()
+    ports = {device.guid + 1: PortId(device.guid, 1) for device in hcas}
+    known = [
+        Manager(hca.lid, hca.guid + 1, number, state)
+        for number, (hca, state) in enumerate(zip(hcas, states, strict=False))
+    ]
+    return dataclasses.replace(
+        whole,
+        subnet=dataclasses.replace(whole.subnet, port_guids=ports),
+        managers=tuple(known),
+        manager_lids=tuple(one.lid for one in known),
+    )
+
+
+def test_two_masters_are_one_finding_that_names_both() -> None:
+    (found,) = check(managed("master", "standby", "master"), None)
+    assert (found.kind, found.device, found.weight) == ("masters-several", "n3 mlx5_0", "fault")
+    # The one of the higher priority is to stay.
+    assert "n3 mlx5_0 (LID 3, priority 2) and n1 mlx5_0 (LID 1, priority 0)" in found.message
+    assert "on n1;" in found.next
+
+
+@pytest.mark.parametrize("others", [(), ("standby",), ("standby", "discovering", "not active")])
+def test_one_master_is_none(others: Sequence[State]) -> None:
+    assert check(managed("master", *others), None) == []
+
+
+def test_a_manager_that_was_not_asked_is_said() -> None:
+    two = managed("master", "master")
+    assert two.managers is not None
+    one = dataclasses.replace(two, managers=two.managers[:1])
+    assert check(one, None) == []
+    assert "subnet managers with LID 2: no output of sminfo LID" in not_checked(one, None)
+    none = dataclasses.replace(two, managers=None, manager_lids=None)
+    assert any("no output of saquery -s" in words for words in not_checked(none, None))
+    assert not any("saquery" in words or "sminfo" in words for words in not_checked(two, None))
+
+
+def test_two_masters_of_the_lab_are_found() -> None:
+    found = check(folder.from_folder(DATA / "masters"), None)
+    assert [one.kind for one in found] == ["masters-several"]
+    assert "headib mlx5_0 (LID 1, priority 0) and n8 mlx5_0 (LID 9, priority 0)" in found[0].message

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from railgauge import paths
 from railgauge.fabric.folder import FabricError, from_texts, kind_of
-from railgauge.fabric.reading import counters, discover, linkinfo, others, tables
+from railgauge.fabric.reading import counters, discover, linkinfo, managers, others, tables
 from railgauge.fabric.subnet import Cable, End, PortId, PortState, Rate
 from railgauge.tools import ParseError
 
@@ -43,11 +43,15 @@ READERS: list[tuple[str, Callable[[str], Any]]] = [
     ("slow/opensm.fdbs", tables.fdbs),
     ("slow/opensm-subnet.lst", others.subnet_lst),
     ("ibdiagnet2.db_csv", others.database),
+    ("masters/saquery.txt", managers.listed),
+    ("masters/sminfo.txt", managers.states),
 ]
 #: Ports that are cabled with each other alone look whole: a folder has the topology too.
 #: A table a switch, and no mark behind the last one.
 IN_PARTS = {"slow/dump_fts.txt", "slow/opensm-lfts.dump", "slow/opensm.fdbs"}
 ISLANDS = {"slow/iblinkinfo.txt", "slow/iblinkinfo-l.txt"}
+#: An output of sminfo for each manager: the check says which ones are missing.
+ONE_A_LINE = {"masters/sminfo.txt"}
 #: ibdiagnet's sections stand for themselves, and NODES_INFO may be missing.
 SECTIONS = {"ibdiagnet2.db_csv"}
 
@@ -56,6 +60,8 @@ def is_whole(name: str, part: Any, whole: Any) -> bool:
     """Whether what was read of a part says no more and no other thing than the whole."""
     if name in IN_PARTS:
         return all(whole[guid] == table for guid, table in part.items())
+    if name in ONE_A_LINE:
+        return bool(part == whole[: len(part)])
     if name in SECTIONS:
         return {g: dataclasses.replace(d, firmware="") for g, d in whole.items()} == part
     return bool(part == whole)
@@ -300,3 +306,30 @@ def test_firmware_and_names_come_from_further_files() -> None:
     )
     leaf = read.subnet.devices[LEAF1]
     assert (leaf.name, leaf.firmware) == ("rack 1 leaf", "31.2012.1024")
+
+
+def test_every_manager_has_its_state() -> None:
+    assert managers.listed(text("masters/saquery.txt")) == (1, 9)
+    first, second = managers.states(text("masters/sminfo.txt"))
+    assert first == managers.Manager(1, 0x0201000000000011, 0, "master")
+    assert second == managers.Manager(9, 0x0201000000000111, 0, "master")
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [("STANDBY", "standby"), ("DISCOVER", "discovering"), ("NOTACT", "not active")],
+)
+def test_a_state_is_named(word: str, state: str) -> None:
+    """As sminfo.c of infiniband-diags prints them."""
+    line = text("masters/sminfo.txt").splitlines()[0].replace("MASTER", word)
+    assert [one.state for one in managers.states(f"{line}\n")] == [state]
+    with pytest.raises(ParseError):
+        managers.states(f"{line}S\n")
+
+
+def test_a_port_without_a_manager_is_not_listed() -> None:
+    """Ports with a manager that is disabled are listed behind the others."""
+    shown = text("masters/saquery.txt")
+    record = shown.split("PortInfoRecord dump:")[1].replace("EndPortLid..............1", "x")
+    assert managers.listed(f"{shown}PortInfoRecord dump:{record}") == (1, 9)
+    assert managers.listed("IsSM ports\n\nIsSMdisabled ports\n") == ()

@@ -11,7 +11,7 @@ import pytest
 from railgauge import paths
 from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.fabric import expected
-from railgauge.lab import fault_kinds, faults, spec, subnet
+from railgauge.lab import fault_kinds, faults, spec, subnet, subnet_faults
 from railgauge.lab.cluster import Lab
 from railgauge.lab.releases import RELEASES
 from railgauge.lab.subnet_topology import Port
@@ -143,6 +143,34 @@ def test_what_cannot_be_is_one_clear_error(lab: Lab, words: list[str], says: str
     assert faults.active(lab) == []
 
 
+@pytest.mark.parametrize("state", ["MASTER", "STANDBY"])
+def test_a_second_master_runs_on_a_node_until_it_is_mended(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    ran: list[str] = []
+
+    def run(_: Lab, node: str, *command: str) -> None:
+        ran.append(f"{node}: {' '.join(command)}")
+        (lab.folders.log / "opensm-n2.log").write_text(f"Entering {state} state\n")
+
+    monkeypatch.setattr(subnet_faults, "_run", run)
+    monkeypatch.setattr(subnet_faults, "_START_S", 0.2)
+    monkeypatch.setattr(Lab, "machine", lambda *_: object())
+    (lab.folders.run / "subnet").mkdir(parents=True, exist_ok=True)
+    if state == "STANDBY":
+        with pytest.raises(PrerequisiteError, match="second opensm is no master"):
+            faults.add_typed(lab, "opensm-second", ["n2"])
+        assert faults.active(lab) == []
+    else:
+        faults.add_typed(lab, "opensm-second", ["n2"])
+        faults.clear(lab)
+        # The first one sets all ports again.
+        assert lab.told == ["pkill -HUP -x opensm"]  # type: ignore[attr-defined]
+    first, last = ran
+    assert first.startswith("n2: env OSM_TMP_DIR=") and "opensm --daemon -d0" in first
+    assert "pkill -TERM -x opensm" in last
+
+
 def test_a_lab_without_a_subnet_says_where_there_is_one(tmp_path: Path) -> None:
     with pytest.raises(RailgaugeError, match="has no InfiniBand subnet") as caught:
         subnet.of(spec.load())
@@ -178,7 +206,9 @@ def test_all_faults_of_the_subnet_can_be_undone_but_new_lids() -> None:
         name: kind for name, kind in fault_kinds.KINDS.items() if name.startswith(("ib-", "op"))
     }
     assert [name for name, kind in kinds.items() if kind.clear is None] == ["opensm-lids"]
-    assert all(kind.outlasts_power for kind in kinds.values() if kind.clear)
+    # A second subnet manager ends with the node that runs it.
+    ending = {name for name, kind in kinds.items() if kind.clear and not kind.outlasts_power}
+    assert ending == {"opensm-second"}
 
 
 def test_a_fault_is_not_told_an_ibsim_that_has_ended(

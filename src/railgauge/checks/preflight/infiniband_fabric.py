@@ -14,7 +14,7 @@ from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
 from railgauge.checks.preflight import subnet_state
-from railgauge.fabric import asking, expected
+from railgauge.fabric import asking, expected, findings
 from railgauge.fabric import folder as folders
 from railgauge.fabric.check import check
 from railgauge.fabric.compare import compare
@@ -32,10 +32,10 @@ from railgauge.tools import Completeness, ParseError, Reading
 FIRST = "InfinibandFabric"
 
 #: The outputs, in the case's folder: for `railgauge fabric check --from` and `compare`.
-OUTPUTS = "subnet"
+OUTPUTS = asking.FOLDER
 
 #: The expected cabling, in a system's folder: `railgauge fabric expect --write`.
-EXPECTED = "subnet.json"
+EXPECTED = expected.FILE
 
 
 class Found(NamedTuple):
@@ -120,13 +120,15 @@ class SubnetCheck(NodeCheck):
         if not readers:
             why = f"no outputs came from {' and '.join(self.readers)}"
             return subnet_state.Judgement(unread=subnet_state.unread(why, step))
-        reader = next((node for node in readers if not left[node].errors), readers[0])
-        texts, errors = left[reader].texts, left[reader].errors
+        reader = next((node for node in readers if not left[node].needed_errors), readers[0])
+        texts, errors = left[reader].texts, left[reader].needed_errors
+        without = [why for file, why in left[reader].errors.items() if file not in errors]
         unread = subnet_state.unread_file(reader, errors) if errors else None
         try:
             asking.save(texts, Path(self.stagedir, OUTPUTS))
             fabric = folders.from_texts(texts)
             found = self.find(fabric)
+            findings.save(found.findings, Path(self.stagedir, findings.FILE))
         except FabricError as error:
             unread = unread or subnet_state.unread(error.message, error.next_step or step)
             return subnet_state.Judgement(unread=unread)
@@ -139,7 +141,8 @@ class SubnetCheck(NodeCheck):
             {node: output.guids for node, output in left.items()},
             {node: self.partition_data.extras.absent_devices(node) for node in nodes},
         )
-        notes = (*judged.notes, *found.notes)
+        lacking = [f"not checked: {why}" for why in without]
+        notes = (*judged.notes, *found.notes, *lacking)
         return dataclasses.replace(judged, unread=unread or found.unread, notes=notes)
 
     def read(self) -> Observation:

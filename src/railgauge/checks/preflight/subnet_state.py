@@ -41,7 +41,11 @@ def argv(how: Infiniband, reads: bool) -> list[str]:
     if not reads:
         return words
     commands = {
-        file: {"argv": list(command.argv), "good": list(command.good)}
+        file: {
+            "argv": list(command.argv),
+            "good": list(command.good),
+            **({"each": list(command.each)} if command.each else {}),
+        }
         for file, command in asking.commands(how.device, how.prefix).items()
     }
     return [*words, "--limit", f"{how.timeout_s}", "--read", json.dumps(commands)]
@@ -56,6 +60,11 @@ class NodeOutput:
     guids: frozenset[int] = frozenset()
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def needed_errors(self) -> Mapping[str, str]:
+        """Those of the texts without which a subnet is not judged."""
+        return {file: why for file, why in self.errors.items() if file not in asking.OPTIONAL}
 
 
 def parse(text: str) -> NodeOutput:

@@ -3,9 +3,12 @@
     python3 -m railgauge.node.system.fabric_outputs --output FILE [--limit SECONDS] [--read JSON]
 
 JSON is {file: {"argv": [...], "good": [exit codes with which all was printed]}}, the commands that
-read the subnet; without it none is run. FILE is written whole: {"guids": ["0x..."] of this node's
-HCAs, "texts": {file: what its command printed, as base64 of zlib}, "errors": {file: why there is no
-text}}. Nothing is judged here, and the exit code is 0.
+read the subnet; without it none is run. With "each": [other file, pattern] a command is run for
+each group that the pattern finds in that file's text, its last word.
+
+FILE is written whole: {"guids": ["0x..."] of this node's HCAs, "texts": {file: what its command
+printed, as base64 of zlib}, "errors": {file: why there is no text}}. Nothing is judged here, and
+the exit code is 0.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -86,15 +90,30 @@ def _content(file: Any) -> bytes:
     return bytes(file.read())
 
 
+def calls(command: dict[str, Any], raw: dict[str, bytes]) -> list[list[str]]:
+    """The calls of a command; Unread where it is run for each of several and none is known."""
+    if not command.get("each"):
+        return [command["argv"]]
+    file, pattern = command["each"]
+    words = re.findall(pattern, raw.get(file, b"").decode("utf-8", "replace"))
+    if not words:
+        raise Unread(f"{' '.join(command['argv'])}: {file} lists none to ask")
+    return [[*command["argv"], word] for word in dict.fromkeys(words)]
+
+
 def outputs(commands: dict[str, Any], limit_s: float) -> dict[str, dict[str, str]]:
     """What the commands print, one after the other within the limit, and why some did not."""
     deadline = time.monotonic() + limit_s
+    raw: dict[str, bytes] = {}
     texts: dict[str, str] = {}
     errors: dict[str, str] = {}
     for file, command in commands.items():
         try:
-            left_s = max(deadline - time.monotonic(), 0.1)
-            text = printed(command["argv"], command["good"], left_s)
+            text = b"".join(
+                printed(argv, command["good"], max(deadline - time.monotonic(), 0.1))
+                for argv in calls(command, raw)
+            )
+            raw[file] = text
             packed = base64.b64encode(zlib.compress(text)).decode("ascii")
             if len(packed) + sum(map(len, texts.values())) > _PACKED_BYTES:
                 raise FabricOutputError(

@@ -4,6 +4,7 @@
     drawing.py   suspects and their partners       web/        templates, style and script
     history.py   the page of a system's campaigns
     before.py    what changed since an earlier campaign
+    subnet.py    the InfiniBand subnet: switches by switches, and their ports
     uplot-*/     the released library that draws curves, with its licence
 
 Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the
@@ -28,7 +29,7 @@ from markupsafe import Markup
 
 from railgauge.report import located, numbers
 from railgauge.report.page import before as before_after
-from railgauge.report.page import content, series
+from railgauge.report.page import content, series, subnet
 from railgauge.report.visible import clean
 from railgauge.verdict.campaign.finding import places_of
 from railgauge.verdict.decision.verdict import Verdict
@@ -150,6 +151,7 @@ def html(verdict: Verdict) -> str:
         changed=before_after.changed(earlier.drift) if earlier else None,
         changes=columns["changes"],
         transfers=content.transfer_tables(verdict),
+        subnets=subnet.subnets(verdict),
         counters=content.counters(verdict.cases),
         drift=content.drift(verdict),
         not_run=content.not_run(verdict),

@@ -66,6 +66,16 @@ def test_a_command_that_fails_or_is_not_there_hides_no_other(tmp_path: Path) -> 
     }
 
 
+def test_a_command_is_run_for_each_thing_that_another_one_lists() -> None:
+    sminfo = {"argv": ["echo", "asked"], "good": [0], "each": ["a.txt", "LID ([0-9]+)"]}
+    listed = {"argv": ["printf", "LID 9\nLID 1\nLID 9\n"], "good": [0]}
+    read = fabric_outputs.outputs({"a.txt": listed, "b.txt": sminfo}, 20)
+    left = json.dumps({"guids": [], **read})
+    assert subnet_state.parse(left).texts["b.txt"] == "asked 9\nasked 1\n"
+    read = fabric_outputs.outputs({"a.txt": {"argv": ["false"], "good": [0]}, "b.txt": sminfo}, 20)
+    assert read["errors"]["b.txt"] == "echo asked: a.txt lists none to ask"
+
+
 def test_another_good_exit_code_is_one(tmp_path: Path) -> None:
     found = program(tmp_path, "ibqueryerrors", "echo errors; exit 1")
     read = fabric_outputs.outputs({"a": {"argv": [found], "good": [0, 1]}}, 20)
