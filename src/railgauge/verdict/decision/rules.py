@@ -36,6 +36,7 @@ from railgauge.verdict.campaign.no_baseline import first_day, floors
 from railgauge.verdict.campaign.outliers import Outlier, outliers
 from railgauge.verdict.campaign.ratios import RatioRow, judge
 from railgauge.verdict.campaign.reboots import Restart, restarts
+from railgauge.verdict.campaign.size_curves import DipAtPlaces, dips_at_places
 from railgauge.verdict.campaign.tool_builds import Notice, not_as_packaged, notices
 from railgauge.verdict.decision.not_measured import (
     coverage_findings,
@@ -349,6 +350,23 @@ def _outlier_findings(far: Sequence[Outlier]) -> list[Finding]:
     ]
 
 
+def _dip_findings(found: Sequence[DipAtPlaces]) -> list[Finding]:
+    """Findings for holes in curves over message sizes. A disturbed moment can make one, so that no
+    node is rejected for it, and none is accepted with it.
+    """
+    return [
+        Finding(
+            "inconclusive",
+            "dip",
+            dip.message,
+            next_step="measure again: railgauge accept; where it is so again, look at MTU and "
+            "buffers of the path, and for NCCL at its algorithm, protocol and tuner plugin",
+            **{**_where(dip.case), "nodes": dip.nodes},
+        )
+        for dip in found
+    ]
+
+
 def _restart_findings(restarted: Sequence[Restart]) -> list[Finding]:
     """Findings for nodes that restarted: such a node is not well, however fast it is."""
     return [
@@ -486,6 +504,7 @@ def _decide(campaign: Campaign) -> Verdict:
     needed = [case for case in cases if not case.quiet]
     findings += _first_day_findings(needed) if campaign.gate == "acceptance" else []
     findings += _outlier_findings(far) + _provenance_findings(cases)
+    findings += _dip_findings(dips_at_places(cases)) if campaign.gate == "acceptance" else []
     restarted = restarts(cases)
     findings += _restart_findings(restarted)
     ratios = judge(cases)

@@ -243,6 +243,43 @@ def test_a_pair_far_below_its_peers_accuses_neither_of_its_nodes(recorded: Recor
     assert [(s.kind, s.name, s.confirmed) for s in verdict.suspects] == [("pair", "n1-n2", False)]
 
 
+def with_sizes(recorded: Recorded, factor_at_64_mib: float, every: bool = True) -> None:
+    """Every pair, or the first alone, also has rates of messages of 1 MiB to 4 GiB, none of which
+    must have a reference; one of them is multiplied.
+    """
+    for number in range(len(recorded.plan) if every else 1):
+        (row,) = recorded.only(number)["rows"]
+        for size in (2**power for power in range(20, 33)):
+            sized = json.loads(json.dumps(row))
+            factor = factor_at_64_mib if size == 2**26 else 1.0
+            sized["measurement"].update(size_bytes=size, value=9.4 * factor)
+            sized.update(reference=None, gates=False)
+            recorded.only(number)["rows"].append(sized)
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_a_hole_at_one_size_does_not_slip_through_behind_a_good_largest_one(
+    recorded: Recorded, every: bool
+) -> None:
+    """Every number that must have a reference is within it, and no size lacks its number."""
+    with_sizes(recorded, 0.4, every)
+    verdict = recorded.decide()
+    assert (verdict.decision, [f.kind for f in verdict.findings]) == ("inconclusive", ["dip"])
+    assert verdict.findings[0].nodes == (NODES if every else NODES[:2])
+    assert verdict.suspects == ()
+
+
+def test_a_smooth_curve_is_accepted(recorded: Recorded) -> None:
+    with_sizes(recorded, 0.85)
+    assert recorded.decide().decision == "accept"
+
+
+def test_a_baseline_is_not_judged_by_curves(recorded: Recorded) -> None:
+    recorded.gate = "baseline"
+    with_sizes(recorded, 0.4)
+    assert recorded.decide().findings == ()
+
+
 def test_a_baseline_is_not_judged_by_peers(recorded: Recorded) -> None:
     recorded.gate = "baseline"
     recorded.floor = 5.0
