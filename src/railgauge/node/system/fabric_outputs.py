@@ -97,7 +97,7 @@ def calls(command: dict[str, Any], raw: dict[str, bytes]) -> list[list[str]]:
     file, pattern = command["each"]
     words = re.findall(pattern, raw.get(file, b"").decode("utf-8", "replace"))
     if not words:
-        raise Unread(f"{' '.join(command['argv'])}: {file} lists none to ask")
+        raise FabricOutputError(f"{' '.join(command['argv'])}: {file} lists none to ask")
     return [[*command["argv"], word] for word in dict.fromkeys(words)]
 
 

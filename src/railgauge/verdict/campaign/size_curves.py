@@ -180,7 +180,7 @@ def dips_at_places(cases: Sequence[Case]) -> list[DipAtPlaces]:
     """
     found: dict[Hashable, list[tuple[Dip, Measurement, Case]]] = {}
     for case in cases:
-        if (case.passed or case.unreferenced) and not case.like:
+        if (case.passed or case.unreferenced) and not case.repeats:
             for dip, m in _of_case(case):
                 alike = condition(case, dataclasses.replace(m, size_bytes=None)), dip.sizes_bytes
                 found.setdefault(alike, []).append((dip, m, case))
