@@ -2886,13 +2886,13 @@ MUTANTS = [
     ),
     _sweep(
         "a place of which nothing was recorded is done",
-        "self._raw.places.get(self._numbers[place.place])\n",
-        'self._raw.places.setdefault(self._numbers[place.place], {"outcome": "done"})\n',
+        "event = self._output.event(place)\n",
+        'event = self._output.event(place) or {"outcome": "done"}\n',
         "sides_without_the_end",
     ),
     _sweep(
         "a place is settled that has no end of its own",
-        "        return self._numbers.get(self.here.place) in self._raw.places\n",
+        "        return self._output.event(self.here) is not None\n",
         "        return True\n",
         "settled_by_its_own_end",
     ),
