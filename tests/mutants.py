@@ -2880,8 +2880,8 @@ MUTANTS = [
     ),
     _sweep(
         "a place is measured though what it needs has failed",
-        "self.failed_preconditions(p for p in wanted if not taken.keys() & set(p.nodes))",
-        "self.failed_preconditions(wanted)",
+        "self.not_run.update(\n                self.failed_preconditions(",
+        "list(\n                self.failed_preconditions(",
         "unmet_precondition",
     ),
     _sweep(
