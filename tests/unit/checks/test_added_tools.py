@@ -29,6 +29,12 @@ from tests.unit.checks import ended_jobs
 ADDED = Path(__file__).parent / "added_tools"
 
 
+def loaded_settings() -> list[str]:
+    """The names of ReFrame's configuration among the modules that are loaded."""
+    file = str(paths.HOME / "configs" / "settings.py")
+    return [n for n, module in list(sys.modules.items()) if getattr(module, "__file__", "") == file]
+
+
 @pytest.fixture
 def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[str, Any]]:
     """The checks of the toy tools, in a session on the system `toys`."""
@@ -38,9 +44,14 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[s
     monkeypatch.setenv("RAILGAUGE_REFERENCES", str(ADDED / "references"))
     monkeypatch.setattr(slurm_queue.session, "takes_no_job", lambda asked: {})
     table.programs.cache_clear()
+    # ReFrame has the systems of the session before.
+    for name in loaded_settings():
+        monkeypatch.delitem(sys.modules, name)
     with ended_jobs.session("toys", tmp_path / "results") as found:
         yield found
     table.programs.cache_clear()
+    for name in loaded_settings():
+        del sys.modules[name]
     for name in ("wirerate", "copyrate", "ringsum"):
         sys.modules.pop(f"railgauge.tools.{name}", None)
 

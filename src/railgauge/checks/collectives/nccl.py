@@ -362,7 +362,7 @@ class NcclCheck(LaunchCheck):
     def read(self) -> Observation:
         lines, table = self.exit_lines(), self._table()
         calls = [line.call for line in lines]
-        sides = self._sides()
+        sides = self._output.sides(self.here)
         logs = {
             call.rank: log
             for call in calls

@@ -436,7 +436,7 @@ class PairCheck(ClientServerMixin, SweepCheck):
     def _counted_runs(self) -> Iterator[Mapping[str, tuple[int, int]]]:
         """Each run at this place: the bytes that the nodes' own devices received and sent."""
         runs: dict[str, list[ExitLine]] = {}
-        for role in self._sides():
+        for role in self._output.sides(self.here):
             with contextlib.suppress(ValueError):  # it is no exit line, and its place says so
                 if (line := self.exit_line(role)) is not None:
                     runs.setdefault(role.rpartition("/")[0], []).append(line)
@@ -459,7 +459,7 @@ class PairCheck(ClientServerMixin, SweepCheck):
     @property
     def load(self) -> Load | None:
         if self.here.again:
-            more = (added.place for added in self._output.added.values())
+            more = (added.place for added in self._output.added)
             beside = [place for place in more if place.again == self.here.again]
             return schedule.load(self.here, beside)
         return self._loads.get(self.here.place)

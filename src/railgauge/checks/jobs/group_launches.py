@@ -224,7 +224,7 @@ class LaunchCheck(SweepCheck):
     @property
     def launch(self) -> results_file.Event:
         """The last launch that the group at hand was in."""
-        return self._raw.launches[self._numbers[self.here.place]]
+        return self._raw.launches[self._output.number(self.here)]
 
     def read(self) -> Observation:
         lines = self.exit_lines()

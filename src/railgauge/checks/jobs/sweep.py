@@ -24,7 +24,7 @@ from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Judged
 from railgauge.checks.framework.protections import JobEvidence
 from railgauge.checks.jobs import sweep_output
-from railgauge.checks.jobs.sweep_output import AddedPlace, SweepOutput, call_of
+from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
 from railgauge.checks.jobs.uplink_counters import Counting
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
@@ -308,28 +308,17 @@ class SweepCheck(StrictCheck):
     def _raw(self) -> results_file.Raw:
         return self._output.recorded
 
-    @functools.cached_property
-    def _numbers(self) -> Mapping[str, int]:
-        """The numbers that the conductor has for the places of this job."""
-        numbers = {place.place: number for number, place in enumerate(self._chosen)}
-        return {**numbers, **{added.place.place: n for n, added in self._output.added.items()}}
-
     @property
     def _chosen(self) -> list[Case]:
         """The places of this job, by the numbers that the conductor has for them."""
         return [place for members in self._rounds for place in members]
 
-    @functools.cached_property
-    def _added(self) -> Mapping[str, AddedPlace]:
-        """Those that the conductor has added, by their names."""
-        return {added.place.place: added for added in self._output.added.values()}
-
     def like(self, place: Case) -> str:
-        added = self._added.get(place.place)
+        added = self._output.added_as(place)
         return added.like if added else ""
 
     def is_quiet(self, place: Case) -> bool:
-        added = self._added.get(place.place)
+        added = self._output.added_as(place)
         return added is not None and added.quiet
 
     @functools.cached_property
@@ -341,24 +330,11 @@ class SweepCheck(StrictCheck):
             return len(self._rounds) + place.again - 1
         return self._round_of.get(place.place)
 
-    def _sides(self) -> Mapping[str, results_file.Side]:
-        return self._raw.sides.get(self._numbers.get(self.here.place, -1), {})
-
     def exit_line(self, role: str) -> ExitLine | None:
-        side = self._sides().get(role)
-        if side is None:
-            return None
-        call, facts = call_of(side.line), side.line.get("facts")
-        if call is None or not isinstance(facts, dict):
-            raise ValueError(f"{role} of {self.here.place}: not an exit line: {side.line}")
-        return ExitLine(call, facts)
+        return self._output.exit_line(self.here, role)
 
     def text(self, file: str) -> str:
-        sides = self._sides()
-        role, _, kind = file.rpartition(".")
-        if role in sides and kind in ("out", "err"):
-            return sides[role].out if kind == "out" else sides[role].err
-        return next((side.files[file] for side in sides.values() if file in side.files), "")
+        return self._output.text(self.here, file)
 
     def places_to_judge(self) -> Sequence[Case]:
         """The places that came to an end. `not_run` gets the others, with the reason.
@@ -373,10 +349,10 @@ class SweepCheck(StrictCheck):
         self._absent = {**self._absent, **left_out}
         judged: list[Case] = [p for p in self._wanted if self._absent.keys() & set(p.nodes)]
         known_lost: set[str] = set()
-        for place in (*self._chosen, *(added.place for added in self._output.added.values())):
+        for place in (*self._chosen, *(added.place for added in self._output.added)):
             if self._absent.keys() & set(place.nodes):
                 continue
-            event = self._raw.places.get(self._numbers[place.place])
+            event = self._output.event(place)
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
             has_output = event is not None and event["outcome"] in ("done", "late")
@@ -397,7 +373,7 @@ class SweepCheck(StrictCheck):
 
     def judge_place(self, place: Case) -> Judged:
         failures = [self._absent[node] for node in place.nodes if node in self._absent]
-        event = {} if failures else self._raw.places[self._numbers[place.place]]
+        event = {} if failures else self._raw.places[self._output.number(place)]
         if event.get("outcome") == "lost":
             lost = [node for node in place.nodes if node in self._raw.lost]
             failures = [failure for node in lost for failure in self._lost(node)]
@@ -477,11 +453,11 @@ class SweepCheck(StrictCheck):
         return (host,) if failed else ()
 
     def is_settled(self) -> bool:
-        return self._numbers.get(self.here.place) in self._raw.places
+        return self._output.event(self.here) is not None
 
     def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
         evidence, failures = super()._evidence()
-        event = self._raw.places[self._numbers[self.here.place]]
+        event = self._raw.places[self._output.number(self.here)]
         if event["outcome"] != "done" and not evidence.missing_program:
             failures.append(Failure("late", f"{event['outcome']}: {event['why']}"))
         return evidence, failures

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from railgauge.checks.framework.cases import Case, PairCase
+from railgauge.checks.framework.observation import ExitLine
 from railgauge.model.call import Call
 from railgauge.node.transport import results_file
 
@@ -22,25 +23,70 @@ class AddedPlace(NamedTuple):
     quiet: bool
 
 
-class SweepOutput(NamedTuple):
-    """The conductor's record, empty where it did not begin. `added` are the places that it has
-    added, by their numbers. `unreadable` says why the file cannot be read: then nothing counts.
+class SweepOutput:
+    """What the conductor of a job recorded of each place, empty where it did not begin.
+
+    `planned` are the places of the job in the order of their numbers. `unreadable` says why the
+    record cannot be read: then nothing counts. ValueError for a place that cannot have been added.
     """
 
-    recorded: results_file.Raw = results_file.Raw()
-    added: Mapping[int, AddedPlace] = {}
-    unreadable: str = ""
+    def __init__(
+        self, planned: Sequence[Case], recorded: results_file.Raw, unreadable: str = ""
+    ) -> None:
+        self.recorded, self.unreadable = recorded, unreadable
+        added = _added_places(planned, recorded.again)
+        self._added = {one.place.place: one for one in added.values()}
+        self._numbers = {place.place: number for number, place in enumerate(planned)}
+        self._numbers.update({one.place.place: number for number, one in added.items()})
+
+    @property
+    def added(self) -> Sequence[AddedPlace]:
+        """The places that the conductor has added."""
+        return list(self._added.values())
+
+    def added_as(self, place: Case) -> AddedPlace | None:
+        """How a place was added; None for a planned one."""
+        return self._added.get(place.place)
+
+    def number(self, place: Case) -> int:
+        """The number that the conductor has for a place of the job; -1 for another one."""
+        return self._numbers.get(place.place, -1)
+
+    def event(self, place: Case) -> results_file.Event | None:
+        """How a place ended; None where nothing was recorded of it."""
+        return self.recorded.places.get(self.number(place))
+
+    def sides(self, place: Case) -> Mapping[str, results_file.Side]:
+        """What each side of a place left, by its role."""
+        return self.recorded.sides.get(self.number(place), {})
+
+    def exit_line(self, place: Case, role: str) -> ExitLine | None:
+        """The exit line of a side, None where it left none; ValueError where it is none."""
+        side = self.sides(place).get(role)
+        if side is None:
+            return None
+        call, facts = call_of(side.line), side.line.get("facts")
+        if call is None or not isinstance(facts, dict):
+            raise ValueError(f"{role} of {place.place}: not an exit line: {side.line}")
+        return ExitLine(call, facts)
+
+    def text(self, place: Case, file: str) -> str:
+        """The text of a file that a side of a place left; "" where there is none."""
+        sides = self.sides(place)
+        role, _, kind = file.rpartition(".")
+        if role in sides and kind in ("out", "err"):
+            return sides[role].out if kind == "out" else sides[role].err
+        return next((side.files[file] for side in sides.values() if file in side.files), "")
 
 
 def read(path: Path, planned: Sequence[Case]) -> SweepOutput:
     """The output of a job of these places; an empty one where there is no file."""
     try:
-        recorded = results_file.read(path)
-        return SweepOutput(recorded, _added_places(planned, recorded.again))
+        return SweepOutput(planned, results_file.read(path))
     except FileNotFoundError:
-        return SweepOutput()
+        return SweepOutput(planned, results_file.Raw())
     except (OSError, ValueError) as error:
-        return SweepOutput(unreadable=str(error))
+        return SweepOutput(planned, results_file.Raw(), unreadable=str(error))
 
 
 def _added_places(

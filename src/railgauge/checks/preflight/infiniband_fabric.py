@@ -104,8 +104,7 @@ class SubnetCheck(NodeCheck):
         """Node -> what it left, of those where that can be read."""
         left = {}
         for place in self._chosen:
-            sides = self._raw.sides.get(self._numbers[place.place], {})
-            for side in sides.values():
+            for side in self._output.sides(place).values():
                 with contextlib.suppress(ParseError):
                     text = side.files.get(subnet_state.FILE, "")
                     left[place.nodes[0]] = subnet_state.parse(text)

@@ -98,7 +98,12 @@ def _is_of(kind: type, value: Any) -> bool:
 
 
 def _name(kind: Any) -> str:
-    names: dict[Any, str] = {tuple: "a list", Mapping: "an object", str: "a text", bool: "a bool"}
+    names: dict[Any, str] = {
+        tuple: "a list",
+        Mapping: "an object",
+        str: "a text",
+        bool: "true or false",
+    }
     return names.get(get_origin(kind) or kind, "a whole number" if kind is int else "a number")
 
 

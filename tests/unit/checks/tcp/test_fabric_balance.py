@@ -19,6 +19,7 @@ from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks.framework import slurm_queue
 from railgauge.checks.framework.cases import PairCase
 from railgauge.checks.jobs import uplink_counters
+from railgauge.checks.jobs.sweep_output import SweepOutput
 from railgauge.checks.tcp import fabric_balance
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
@@ -327,10 +328,9 @@ def sweep_left(check: Any, runs: dict[str, dict[str, tuple[str, int, int]]]) -> 
     """
     places = [PairCase("ns", *re.split("[:@]", place)[:2], again="@" in place) for place in runs]
     check.results = [SimpleNamespace(place=place) for place in places]
-    vars(check)["_numbers"] = {place.place: number for number, place in enumerate(places)}
-    sides = {}
+    left = results_file.Raw()
     for number, of_place in enumerate(runs.values()):
-        sides[number] = {
+        left.sides[number] = {
             role: ended_jobs.side(
                 ended_jobs.exit_line(
                     "iperf2",
@@ -345,7 +345,7 @@ def sweep_left(check: Any, runs: dict[str, dict[str, tuple[str, int, int]]]) -> 
             )
             for role, (node, sent, received) in of_place.items()
         }
-    vars(check)["_output"] = SimpleNamespace(recorded=SimpleNamespace(sides=sides))
+    vars(check)["_output"] = SweepOutput(places, left)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ import collections.abc
 import dataclasses
 import functools
 import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import pytest
@@ -212,3 +215,36 @@ def test_a_sweep_with_an_order_of_another_kind_is_refused(
     (tmp_path / "sweep.json").write_text(json.dumps({**swept().document(), **change}))
     with pytest.raises(sweep_file.SweepError, match=rf"sweep\.json: {words}"):
         sweep_file.read(tmp_path / "sweep.json")
+
+
+# ---- the orders of real checks ----
+
+GOLDEN = Path(__file__).parents[3] / "data" / "golden"
+
+
+def golden_orders() -> Iterator[tuple[str, type[Order], dict[str, Any]]]:
+    """Each order of the golden files that is whole, with its file and its kind."""
+    kinds: dict[str, type[Order]] = {
+        "ranks.json": RanksOrder,
+        "mpi_under_load.json": MpiUnderLoadOrder,
+    }
+    for file in sorted(GOLDEN.glob("*/*.txt")):
+        _, *parts = re.split(r"^-- (.*)\n", file.read_text(), flags=re.MULTILINE)
+        by_name = dict(zip(parts[::2], parts[1::2], strict=True))
+        for name, text in by_name.items():
+            kind = kinds.get(name)
+            if re.fullmatch("order [0-9]+", name):
+                of_launches = '"launcher"' in by_name["sweep.json"]
+                of_node = '"argv"' in text and not of_launches
+                kind = LaunchOrder if of_launches else ClientServerOrder
+                kind = SingleNodeOrder if of_node else kind
+            if kind is not None:
+                yield f"{file.parent.name}/{file.stem}: {name}", kind, json.loads(text)
+
+
+def test_the_order_of_every_job_is_read_as_it_was_written() -> None:
+    orders_read = 0
+    for name, kind, document in golden_orders():
+        assert kind.read(document, name).document() == document
+        orders_read += 1
+    assert orders_read > 100
