@@ -1958,6 +1958,20 @@ MUTANTS = [
         "tests/unit/gate/test_readmit.py -k as_its_peers",
     ),
     Mutant(
+        "a subnet without a manager keeps no node out",
+        "src/railgauge/verdict/decision/node_status.py",
+        "finding.kind in OF_THE_SUBNET and finding.kind not in OF_EVERY_HOST",
+        "finding.kind in OF_THE_SUBNET",
+        "tests/unit/verdict/decision/test_node_status.py -k concerns_every_host",
+    ),
+    Mutant(
+        "a node at one end of a fault of the subnet is judged as if it were not",
+        "src/railgauge/checks/preflight/subnet_state.py",
+        "why = self.unread or self.in_doubt.get(node)",
+        "why = self.unread",
+        "tests/unit/checks/preflight/test_infiniband_fabric.py -k counted_meanwhile",
+    ),
+    Mutant(
         "a node that is like none of two accepted states is not odd",
         "src/railgauge/verdict/campaign/inventory_peers.py",
         "if len(sides) > 2 and len(strange) == 1:",

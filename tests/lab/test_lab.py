@@ -159,6 +159,22 @@ def test_any_process_can_be_killed_and_the_lab_comes_back(up: Up, victim: str) -
     assert answer.returncode == 0, answer.stdout
 
 
+def test_slurm_commands_answer_from_a_folder_that_the_lab_does_not_have(
+    cluster: Lab, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "not in the lab"
+    elsewhere.mkdir()
+    for folder in (elsewhere, Path("/root")):
+        answer = subprocess.run(
+            [cluster.folders.bin / "sinfo", "--noheader", "--format=%P"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (answer.returncode, answer.stderr) == (0, "") and "ns" in answer.stdout
+
+
 def test_two_labs_do_not_disturb_each_other(up: Up, cluster: Lab) -> None:
     up.command("fault", "add", "off", "n1")
     assert up.lab.machine("n1") is None

@@ -240,6 +240,8 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
     """Decide all nodes of the round, or first those that are at fault for sure. Partners that are
     `spared` are not accused.
     """
+    for finding in filter(node_status.between_switches, verdict.findings):
+        say(f"the subnet has a fault that is at no node, and keeps none out: {finding.message}")
     kept = {node: why for node in run.open_nodes if (why := node_status.why_not(verdict, node))}
     guilty = node_status.culprits(verdict, [*run.open_nodes, *run.partners])
     # Nodes that only failed beside a guilty one are tested again, without it.

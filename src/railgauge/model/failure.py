@@ -70,6 +70,10 @@ OF_THE_SUBNET = (
     *("subnet-not-active", "switch-firmware"),
 )
 
+#: Those of them that concern every host, wherever they show. Others that name no node are between
+#: switches: they reject a campaign, and keep no node out of service.
+OF_EVERY_HOST = ("guid-duplicated", "masters-several", "subnet-not-active")
+
 #: Kinds that say only that somebody else was in the way: the place is still to be measured.
 BY_OTHERS = (DISTURBED, TAKEN)
 

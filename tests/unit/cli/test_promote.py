@@ -283,6 +283,7 @@ def other_system(root: Path) -> list[str]:
         (retried, f"results of a second try: {PLACES[0]}"),
         (other_version, "several versions of perftest"),
         (other_node, "several fingerprints on ns"),
+        (other_node, "or measure those of one fingerprint: --nodes '"),
         (suspects, "1 suspect"),
         (rejected, "findings that reject, such as: n3 died"),
         (without_verdict, "no verdict can be read"),

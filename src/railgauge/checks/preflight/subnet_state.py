@@ -17,7 +17,7 @@ from railgauge.fabric import asking
 from railgauge.fabric.expected import Expected
 from railgauge.fabric.findings import FabricFinding
 from railgauge.fabric.subnet import Subnet, host_of
-from railgauge.model.failure import ENVIRONMENT, Failure
+from railgauge.model.failure import ENVIRONMENT, OF_EVERY_HOST, Failure
 from railgauge.systems import Infiniband
 from railgauge.tools import ParseError
 
@@ -30,9 +30,6 @@ _LARGEST = 512 * 2**20
 #: The kinds that are facts of a host's own port. What else involves a host, such as a cable that
 #: was moved, may be as wrong at its other end.
 OWN = ("cable-missing", "device-missing", "host-hcas", "link-speed", "link-width")
-
-#: The kinds that concern every host, wherever they show.
-_OF_ALL = ("guid-duplicated", "masters-several", "subnet-not-active")
 
 _MOST_NOTES = 5
 
@@ -97,12 +94,14 @@ def _unpacked(packed: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """What is wrong with a subnet: with the nodes that are named, and between them. `links` counts
-    the links of each node that was found in the subnet.
+    """What is wrong with a subnet: with the nodes that are named, and between them. `in_doubt` are
+    nodes at one end of a fault that may as well be at the other end. `links` counts the links of
+    each node that was found in the subnet.
     """
 
     of_node: Mapping[str, tuple[Failure, ...]] = dataclasses.field(default_factory=dict)
     of_subnet: tuple[Failure, ...] = ()
+    in_doubt: Mapping[str, Failure] = dataclasses.field(default_factory=dict)
     links: Mapping[str, int] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     #: why a node was not judged: every one, as not all was read, and one that was not found
@@ -113,7 +112,8 @@ class Judgement:
         """The node's own faults, else why it was not judged."""
         if own := self.of_node.get(node):
             return own
-        why = self.unread or (None if node in self.links else self.not_found)
+        why = self.unread or self.in_doubt.get(node)
+        why = why or (None if node in self.links else self.not_found)
         return (why,) if why else ()
 
 
@@ -132,13 +132,14 @@ def judge(
     hosts = _Hosts(subnet, expected, nodes, guids)
     of_node: dict[str, list[Failure]] = {}
     of_subnet: list[Failure] = []
+    in_doubt: dict[str, Failure] = {}
     notes: list[str] = []
     for finding in found:
         at = hosts.of_finding(finding)
         node = next(iter(at)) if len(at) == 1 else ""
         if finding.weight == "note":
             notes.append(str(finding))
-        elif finding.kind in _OF_ALL or not at:
+        elif finding.kind in OF_EVERY_HOST or not at:
             of_subnet.append(_failure(finding))
         elif at == {_NO_NODE}:
             notes.append(f"{finding} (this host is not tested here)")
@@ -148,6 +149,9 @@ def judge(
             of_node.setdefault(node, []).append(_failure(finding, (node,)))
         else:
             of_subnet.append(_failure(finding))
+            words = f"not judged: it is at one end of a fault of the subnet: {finding.words}"
+            for name in at - {_NO_NODE}:
+                in_doubt.setdefault(name, Failure(ENVIRONMENT, words, next_step=finding.next))
     links = hosts.links()
     lost = [node for node in nodes if node not in links and node not in of_node]
     # Which HCAs are its own is known by the GUIDs that it states.
@@ -162,6 +166,7 @@ def judge(
     return Judgement(
         {node: tuple(failures) for node, failures in of_node.items()},
         tuple(of_subnet),
+        in_doubt,
         links,
         tuple(notes),
         not_found=not_found,

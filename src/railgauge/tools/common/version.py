@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _NUMBER = r"v?([0-9]+(?:\.[0-9]+)+)"
-_NAMED = re.compile(rf"([A-Za-z]+)[ _-]?{_NUMBER}")
+_NAMED = re.compile(rf"([A-Za-z]{{2,}})[ _-]?{_NUMBER}")
 
 
 def normal(text: str) -> str:

@@ -194,7 +194,11 @@ def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[st
                 prints.setdefault(campaign.fingerprints[node], set()).add(node)
         if len(prints) > 1:
             sides = [f"{fp} of {hostlist.fold(sorted(nodes))}" for fp, nodes in prints.items()]
-            yield f"several fingerprints on {partition}: {_named(sides)}"
+            most = hostlist.fold(sorted(max(prints.values(), key=len)))
+            yield (
+                f"several fingerprints on {partition}: {_named(sides)}; make the nodes agree, or "
+                f"measure those of one fingerprint: --nodes '{most}'"
+            )
 
 
 def _of_numbers(table: pl.DataFrame) -> Iterator[str]:

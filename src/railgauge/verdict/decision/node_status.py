@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from railgauge.model.failure import TAKEN
+from railgauge.model.failure import OF_EVERY_HOST, OF_THE_SUBNET, TAKEN, Failure
 from railgauge.model.record import Standing, StandingOutcome
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.finding import Finding
@@ -18,9 +18,10 @@ def why_not(verdict: Verdict, node: str) -> str:
     """Why `node` stays out of service after this campaign; "" where nothing keeps it.
 
     A node returns on its own evidence only: a finished acceptance by real tools, no finding that
-    names it, none of the session or of its partition that names no node, and a case that passed on
-    it. A failed pair keeps both its nodes, as it cannot tell which of them is at fault. The gate
-    tests them again, without those that are.
+    names it, none of the session or of its partition that names no node, and a case that passed
+    on it. A fault between switches is of no node: it rejects the campaign alone. A failed pair
+    keeps both its nodes, as it cannot tell which of them is at fault. The gate tests them again,
+    without those that are.
     """
     cases = [case for case in verdict.cases if node in case.nodes]
     findings = [finding for finding in verdict.findings if _is_about(finding, node)]
@@ -137,6 +138,8 @@ def _unordered(
     for case in cases:
         if id(case) in well or case.was_left_out or _is_made_up_for(case, node, good):
             continue
+        if case.of_job and case.failures and all(map(between_switches, case.failures)):
+            continue
         yield _Obstacle(
             f"{case.check} {' '.join(case.nodes)}: {case.result}",
             _Rank.TO_MEASURE if case.to_measure else _Rank.OTHER,
@@ -167,7 +170,13 @@ def _what(case: Case) -> tuple[str, ...]:
 
 
 def _is_about(finding: Finding, node: str) -> bool:
-    return node in finding.nodes or not finding.nodes
+    return node in finding.nodes or not (finding.nodes or between_switches(finding))
+
+
+def between_switches(finding: Finding | Failure) -> bool:
+    """Whether a finding is a fault of an InfiniBand subnet that is at no host."""
+    of_subnet = finding.kind in OF_THE_SUBNET and finding.kind not in OF_EVERY_HOST
+    return of_subnet and not finding.nodes
 
 
 def _concerns(finding: Finding, partitions: Collection[str]) -> bool:
@@ -267,7 +276,7 @@ def _accusations(verdict: Verdict, node: str, order: _Order) -> list[Finding]:
 
 def standings(verdict: Verdict) -> dict[str, Standing]:
     """Node -> what the campaign leaves of it for the record of coverage."""
-    everywhere = [finding for finding in verdict.findings if not finding.nodes]
+    everywhere = [f for f in verdict.findings if not f.nodes and not between_switches(f)]
     findings: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         for node in finding.nodes:

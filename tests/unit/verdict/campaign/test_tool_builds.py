@@ -329,3 +329,8 @@ def test_image_is_the_package_of_what_lies_in_it(
 def test_the_word_version_is_no_tool() -> None:
     line = "iperf version 2.2.1 (4 Nov 2024) pthreads"
     assert version.stated("iperf2", line) == {"iperf2": "2.2.1"}
+
+
+def test_the_v_before_a_number_is_no_tool() -> None:
+    assert version.stated("mpi-world", "v5.0.7") == {"mpi-world": "5.0.7"}
+    assert version.stated("mpi-world", "Open MPI v5.0.7")["mpi-world"] == "5.0.7"

@@ -119,6 +119,17 @@ def test_anything_else_keeps_it_out(given: Any) -> None:
     assert node_status.why_not(given, "n1")
 
 
+@pytest.mark.parametrize("kind", ["guid-duplicated", "subnet-not-active"])
+def test_a_fault_of_a_subnet_that_concerns_every_host_keeps_it_out(kind: str) -> None:
+    assert node_status.why_not(verdict(Finding("reject", kind, "m", "C", "ns")), "n1")
+
+
+def test_a_fault_between_switches_keeps_it_in_but_its_own_fault_out() -> None:
+    assert not node_status.why_not(verdict(Finding("reject", "link-width", "m", "C", "ns")), "n1")
+    own = Finding("reject", "link-width", "m", "C", "ns", ("n1",))
+    assert node_status.why_not(verdict(own), "n1")
+
+
 def test_a_finding_of_another_partition_keeps_nobody_out() -> None:
     assert node_status.why_not(verdict(Finding("reject", "k", "m", "C", "vm", ("n5",))), "n1") == ""
     assert node_status.why_not(verdict(Finding("inconclusive", "k", "m", "C", "vm")), "n1") == ""
