@@ -2021,6 +2021,27 @@ MUTANTS = [
         "tests/unit/verdict/decision/test_node_status.py -k concerns_every_host",
     ),
     Mutant(
+        "two masters of a subnet keep no node out",
+        "src/railgauge/model/failure.py",
+        'OF_EVERY_HOST = ("guid-duplicated", "masters-several", "subnet-not-active")',
+        'OF_EVERY_HOST = ("guid-duplicated", "subnet-not-active")',
+        "tests/unit/verdict/decision/test_node_status.py -k concerns_every_host",
+    ),
+    Mutant(
+        "a second master of a subnet is taken for one that stands by",
+        "src/railgauge/fabric/check.py",
+        "if len(masters) < 2:",
+        "if len(masters) < 3:",
+        "tests/unit/fabric/test_check.py -k master",
+    ),
+    Mutant(
+        "a link of known routes is crossed by no further pairs",
+        "src/railgauge/locating/plan.py",
+        "        self._cross_links()",
+        "",
+        "tests/unit/locating/test_links.py",
+    ),
+    Mutant(
         "a node at one end of a fault of the subnet is judged as if it were not",
         "src/railgauge/checks/preflight/subnet_state.py",
         "why = self.unread or self.in_doubt.get(node)",

@@ -24,7 +24,10 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 #: Run once for each thing that an earlier output lists, which is its last word: that file, and the
 #: pattern of the thing. Each subnet manager is asked for its state, by its LID.
-EACH: Mapping[str, tuple[str, str]] = {"sminfo.txt": ("saquery.txt", r"EndPortLid\.+([0-9]+)")}
+#: Those behind `IsSMdisabled ports` have none that answers.
+EACH: Mapping[str, tuple[str, str]] = {
+    "sminfo.txt": ("saquery.txt", r"EndPortLid\.+([0-9]+)(?=[\s\S]*\nIsSMdisabled ports\n)")
+}
 #: What a subnet is judged without, where it cannot be read.
 OPTIONAL = frozenset({"saquery.txt", "sminfo.txt"})
 #: The outputs of a reading of a campaign, in the case's folder.

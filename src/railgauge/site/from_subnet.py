@@ -41,7 +41,7 @@ def complete(document: Mapping[str, Any], fabric: Fabric, target: Path) -> list[
             leaves.setdefault(leaf_of[host], []).append(node)
         extras["leaves"] = {leaf: hostlist.fold(members) for leaf, members in leaves.items()}
         extras["switch_ports"] = {node: dict(ports[host]) for node, host in hosts.items()}
-        if _FEATURE not in partition["features"]:
+        if _FEATURE not in partition.setdefault("features", []):
             partition["features"].append(_FEATURE)
         many = f"{len(leaves)} leaves" if len(leaves) > 1 else "1 leaf"
         lines.append(f"{partition['name']}: {many}, and its switch ports, from the subnet")

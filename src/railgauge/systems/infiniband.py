@@ -29,3 +29,7 @@ class Infiniband(Strict):
     is a fault. The default is what ibqueryerrors admits of symbol errors. A link that went down, or
     was trained again, is a fault each time.
     """
+    static_routes: bool = False
+    """Whether data takes the routes of the forwarding tables, without adaptive routing. If true,
+    the rounds that a sweep adds cross the links that low results suspect.
+    """

@@ -69,8 +69,9 @@ def test_each_subnet_manager_is_asked_by_its_lid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_all(tmp_path)
-    lids = "EndPortLid..............{}"
-    program(tmp_path, "saquery", f"echo {lids.format(9)}; echo {lids.format(1)}")
+    lid = "echo EndPortLid.............."
+    disabled = f"echo IsSMdisabled ports; {lid}5"
+    program(tmp_path, "saquery", f"echo IsSM ports; {lid}9; {lid}1; echo; {disabled}")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert asking.ask("mlx5_0:1")["sminfo.txt"] == "-C mlx5_0 -P 1 9\n-C mlx5_0 -P 1 1\n"
 

@@ -18,7 +18,14 @@ from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
 from railgauge.campaign.folder import BEFORE, ENOUGH
-from railgauge.checks.framework import protections, schedule, slurm_queue, summary, topology
+from railgauge.checks.framework import (
+    protections,
+    schedule,
+    slurm_queue,
+    subnet_reading,
+    summary,
+    topology,
+)
 from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Judged
@@ -280,10 +287,14 @@ class SweepCheck(StrictCheck):
     def _how_again(self, leaves: Leaves | None) -> Retests:
         extras = self.partition_data.extras
         before = self._rates_before()
+        routes: Sequence[Sequence[str]] = ()
+        if extras.infiniband.static_routes:
+            routes = subnet_reading.static_routes(Path(self.stagedir), self.pinned_nodes)
         return Retests(
             rounds=self._retests,
             slower=round(STANDS_OUT * extras.peer_spread, 3),
             leaves={n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
+            routes=routes,
             before=before,
             change=extras.least_change if before else 0.0,
         )

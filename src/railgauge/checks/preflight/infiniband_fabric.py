@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from railgauge import paths
-from railgauge.checks.framework import minimum_bounds
+from railgauge.checks.framework import minimum_bounds, subnet_reading
 from railgauge.checks.framework.observation import Observation
+from railgauge.checks.framework.subnet_reading import FIRST
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
 from railgauge.checks.preflight import subnet_state
 from railgauge.fabric import asking, expected, findings
@@ -27,9 +28,6 @@ from railgauge.model.references import Reference
 from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Infiniband
 from railgauge.tools import Completeness, ParseError, Reading
-
-#: The concrete check in reframe/ that reads first.
-FIRST = "InfinibandFabric"
 
 #: The outputs, in the case's folder: for `railgauge fabric check --from` and `compare`.
 OUTPUTS = asking.FOLDER
@@ -194,7 +192,7 @@ class SecondReadingCheck(SubnetCheck):
     turn = 1
 
     def find(self, fabric: Fabric) -> Found:
-        if (first := self._first_reading()) is None:
+        if (first := subnet_reading.first(Path(self.stagedir))) is None:
             step = f"railgauge accept without a filter: {FIRST} reads it first"
             return Found((), None, (), subnet_state.unread("no earlier reading is kept", step))
         before = folders.from_folder(first)
@@ -204,17 +202,3 @@ class SecondReadingCheck(SubnetCheck):
             step = f"why the first reading lacks it, {FIRST} says"
             unread = subnet_state.unread(f"not compared: {'; '.join(lacking)}", step)
         return Found(findings, expected.of_fabric(before), (), unread)
-
-    def _first_reading(self) -> Path | None:
-        """The outputs of the partition's first reading in this campaign."""
-        campaign, here = paths.campaign_folder(), Path(self.stagedir)
-        stages = [here.parent]
-        if campaign is not None:
-            within = here.parent.resolve().relative_to(paths.session_folder().resolve())
-            numbers = range(1, paths.session_number() + 1)
-            stages = [paths.session_in(campaign, number) / within for number in numbers]
-        for stage in stages:
-            kept = stage.glob(f"{FIRST}*/{OUTPUTS}/ibnetdiscover.txt")
-            if first := min(kept, key=lambda file: file.stat().st_mtime, default=None):
-                return first.parent
-        return None

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.locating import End, Evidence, Result, plan
+from railgauge.locating import End, Evidence, Result, Routes, plan
 from railgauge.node.orchestration import interface_rate
 from railgauge.node.orchestration.sweep_file import Sweep
 from railgauge.node.runners import repeat
@@ -123,6 +123,8 @@ class Rounds:
         self._took: dict[int, list[float]] = {}
         self._enough = False
         self._looked = 0.0
+        spines = {tuple(key): spine for *key, spine in sweep.retests.routes}
+        self._routes = Routes(spines) if spines else None
 
     # --- a round ---------------------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class Rounds:
     def _evidence(self, places: Sequence[int]) -> Evidence:
         """What the results under a condition say so far: a place is good or not."""
         leaves = {End(node): leaf for node, leaf in self._sweep.retests.leaves.items()}
-        evidence = Evidence(leaves, directed=True)
+        evidence = Evidence(leaves, directed=True, routes=self._routes)
         good = self._judged(places)
         evidence.add(
             Result(

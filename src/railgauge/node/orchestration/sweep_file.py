@@ -7,8 +7,9 @@
     orders     of node/orders/places.py: one by the program of the places that name it
     retests    of pairs, when the rounds are over (locating/plan.py): so many `rounds` at
                most, by which share pairs are bad that are `slower` than their peers, `leaves`
-               (node -> leaf), `before` (place -> what went there in an earlier campaign, Gb/s), and
-               by which share of that a pair is bad that fell more than the others: `change`
+               (node -> leaf), `routes` ([leaf, destination, spine] each), `before` (place -> what
+               went there in an earlier campaign, Gb/s), and by which share of that a pair is bad
+               that fell more than the others: `change`
 
 Conductor and agents read the same file; between them only numbers of places go to and fro.
 """
@@ -16,7 +17,7 @@ Conductor and agents read the same file; between them only numbers of places go 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Union
 
@@ -67,6 +68,7 @@ class Retests(NamedTuple):
     rounds: int = 0
     slower: float = 0.0
     leaves: Mapping[str, str] = {}
+    routes: Sequence[Sequence[str]] = ()
     before: Mapping[str, float] = {}
     change: float = 0.0
 

@@ -16,7 +16,7 @@ from reframe.core.exceptions import SkipTestError
 from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
-from railgauge.checks.framework import slurm_queue, topology
+from railgauge.checks.framework import slurm_queue, subnet_reading, topology
 from railgauge.checks.framework.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs import sweep
@@ -1090,6 +1090,22 @@ def test_the_conductor_knows_what_went_at_each_place_before(
     assert told["before"] == {FIRST: 9.3} and told["change"] == 0.02
     (tmp_path / BEFORE).write_text("{")
     assert "before" not in check.orders().document()["retests"]
+
+
+def test_the_conductor_knows_static_routes_where_the_system_says_so(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check.choose_places()
+    rows = [("leaf1", "n3", "spine1")]
+    monkeypatch.setattr(subnet_reading, "static_routes", lambda stage, nodes: rows)
+    assert "routes" not in check.orders()["retests"]
+    extras = check.partition_data.extras
+    static = extras.infiniband.model_copy(update={"static_routes": True})
+    data = check.partition_data.model_copy(
+        update={"extras": extras.model_copy(update={"infiniband": static})}
+    )
+    monkeypatch.setattr(type(check), "partition_data", data)
+    assert check.orders()["retests"]["routes"] == rows
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:

@@ -502,6 +502,45 @@ def test_so_many_rounds_and_no_more() -> None:
     assert again(swept(ring(retests=0), **dict.fromkeys(NAMES, failing))) == []
 
 
+def test_added_rounds_cross_the_links_that_routes_suspect() -> None:
+    """Three leaves of eight nodes. Data for every second node goes by spine0."""
+    names = [f"n{number:02}" for number in range(24)]
+    leaves = {name: f"leaf{number // 8}" for number, name in enumerate(names)}
+    routes = [
+        [leaf, name, f"spine{number % 2}"]
+        for leaf in ("leaf0", "leaf1", "leaf2")
+        for number, name in enumerate(names)
+        if leaves[name] != leaf
+    ]
+    pairs = [
+        (names[b], names[a]) for a, b in ((0, 8), (1, 16), (2, 9), (3, 17), (10, 18), (11, 19))
+    ]
+    orders = listed(*pairs, rounds=[list(range(len(pairs)))])._replace(nodes=tuple(names))
+
+    def answer(cluster: Cluster, node: str, message: protocol.Message) -> None:
+        """What leaves leaf0 for spine0 fails."""
+        if message["do"] == "prepare":
+            good(cluster, node, message)
+        elif message["do"] == "go":
+            place, role = message["place"], message["role"]
+            roles = cluster.orders.places[place].roles
+            up, number = leaves[roles["client"]], names.index(roles["server"])
+            slow = up == "leaf0" != leaves[roles["server"]] and number % 2 == 0
+            line = {"call": {"role": role, "seconds": 3.0, "exit_code": int(slow)}, "facts": {}}
+            end(cluster, node, place, role, line)
+
+    def crossing(**more: Any) -> int:
+        retests = sweep_file.Retests(1, 0.175, leaves, **more)
+        cluster = swept(orders._replace(retests=retests), **dict.fromkeys(names, answer))
+        ways = [name.partition("@")[0].split(":")[:2] for _, name in again(cluster)]
+        return sum(
+            leaves[client] == "leaf0" != leaves[server] and names.index(server) % 2 == 0
+            for server, client in ways
+        )
+
+    assert crossing(routes=routes) > crossing() + 1
+
+
 def failing_at_n2(facts: dict[str, Any]) -> Answer:
     """n2's tool has no exit code and these facts, and that of its partner fails."""
 

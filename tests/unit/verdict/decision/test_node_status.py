@@ -119,7 +119,7 @@ def test_anything_else_keeps_it_out(given: Any) -> None:
     assert node_status.why_not(given, "n1")
 
 
-@pytest.mark.parametrize("kind", ["guid-duplicated", "subnet-not-active"])
+@pytest.mark.parametrize("kind", ["guid-duplicated", "masters-several", "subnet-not-active"])
 def test_a_fault_of_a_subnet_that_concerns_every_host_keeps_it_out(kind: str) -> None:
     assert node_status.why_not(verdict(Finding("reject", kind, "m", "C", "ns")), "n1")
 
