@@ -271,7 +271,7 @@ class Evidence:
         for number in numbers:
             self.levels[number] = 0
         self.unclear.update(numbers)
-        self.alike.append(f"all {len(numbers)} results of a condition are bad alike")
+        self.alike.append(f"all {len(numbers)} results of a condition are bad")
 
     def _say_too_few(self, numbers: Sequence[int]) -> None:
         unknown = [n for n in numbers if (r := self.results[n]).value and r.bound is None]
@@ -365,7 +365,7 @@ class Evidence:
             shared = sorted(values, reverse=True)[len(values) // 4]
             if shared < least:
                 shifts[number] = math.log(known.centre / shared)
-                self.alike.append(f"round {number}: nearly all is slow alike")
+                self.alike.append(f"round {number}: nearly all are slow")
         return shifts
 
     def _lost_rounds(self) -> set[int | None]:
@@ -381,7 +381,7 @@ class Evidence:
         lost = {number for number, count in pairs.items() if count >= _OF_ROUND}
         if lost == runs.keys():
             return set()
-        self.alike += [f"round {number}: nearly all failed alike" for number in sorted(lost)]
+        self.alike += [f"round {number}: nearly all failed" for number in sorted(lost)]
         return set(lost)
 
 

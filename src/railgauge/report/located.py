@@ -29,7 +29,7 @@ def lines(located: Located, of_logs: bool = False) -> Iterator[str]:
     for suspect in located.suspects:
         yield from _suspect(suspect)
     if not located.suspects and not located.unjudged:
-        yield f"nobody: no suspect among {len(located.nodes)} nodes"
+        yield f"no suspect among {len(located.nodes)} nodes"
     if located.passing_nodes and located.suspects:
         yield f"cleared: {hostlist.fold(located.passing_nodes)}"
     if located.unjudged:

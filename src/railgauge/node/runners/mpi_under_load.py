@@ -90,7 +90,7 @@ def run_beside(spec: Spec, lane: client_server.Lane, transfer: Call, rank: int) 
 
 def serve(spec: Spec, lane: client_server.Lane, rank: int) -> tuple[Call, Call]:
     """The server's node: the tool's call, and the MPI program's."""
-    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run with")
     server, port = client_server.start_server(lane, time.monotonic() + spec["start_limit_s"])
     try:
         if port is None:
@@ -112,7 +112,7 @@ def serve(spec: Spec, lane: client_server.Lane, rank: int) -> tuple[Call, Call]:
 
 def connect(spec: Spec, lane: client_server.Lane, rank: int) -> tuple[Call, Call]:
     """The client's node, likewise."""
-    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run with")
     if not wait_for("ready.json", spec["start_limit_s"] + 5, given_up="server.json"):
         note = f"not started: no server on {spec['server_host']}"
         return Call.never_started("client", note), idle
