@@ -35,7 +35,7 @@ def lines(located: Located, of_logs: bool = False) -> Iterator[str]:
     if located.unjudged:
         why = "no reference, and too few results, its own or of others in the same condition"
         yield f"not judged: {hostlist.fold(located.unjudged)}: {why}"
-    yield from (f"no evidence: {why}" for why in located.alike)
+    yield from (f"no evidence: {why}" for why in located.no_evidence)
     if of_logs:
         yield from (f"left out: {clean(one.place)}: {clean(one.why)}" for one in located.missing)
     for missing in () if of_logs else located.missing[:_NAMED]:

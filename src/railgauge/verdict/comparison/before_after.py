@@ -29,7 +29,7 @@ from railgauge.verdict.comparison.significance import Ints, numbered
 
 #: Metrics that are steady enough to decide. Where a start's time, or the worst of a thousand
 #: messages, remains unknown, the rest still has its answer.
-DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alike))
+DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.comparable))
 
 #: The columns of a campaign's table that its side is made of.
 TABLE_COLUMNS = (

@@ -275,7 +275,7 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> Condition:
         rules.smallest(_of_node(links)),
         rules.smallest(_of_node(len(numbers)), all_of_them=True),
         rules.false_alarms,
-        metric.alike or row.measurement.metric == "latency",
+        metric.comparable or row.measurement.metric == "latency",
     )
 
 
