@@ -442,7 +442,7 @@ def _keep_out(
             yield HoldOutcome(
                 name,
                 "alarm",
-                why=f"{state.unavailable_reason}, by a user; only that user resumes it",
+                why=f"{state.unavailable_reason}; down until a user resumes it",
             )
         else:
             yield HoldOutcome(
