@@ -277,7 +277,7 @@ def test_who_stands_beside_a_suspect_is_at_risk(
     monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
     store.suspect("lab", "n1", "slow", "patrol x")
     fleet = run.survey("lab", RULES, NOW)
-    assert of(fleet, "n2").risks == ("beside n1 on a",)
+    assert of(fleet, "n2").risks == ("on a with suspect n1",)
     assert of(fleet, "n1").risks == of(fleet, "n3").risks == ()
 
 
