@@ -4,6 +4,7 @@ from __future__ import annotations
 
 
 def assert_fits(printed: str, width: int = 80) -> None:
-    """Every line of it does, but for one with a single name that is wider, such as a path."""
-    wide = [line for line in printed.splitlines() if len(line) > width and " " in line.strip()]
-    assert wide == []
+    """Every line of it does, but for a single name that is wider, such as a path, and a command."""
+    wide = [line.strip() for line in printed.splitlines() if len(line) > width]
+    commands = ("railgauge ", "scontrol ")
+    assert [line for line in wide if " " in line and not line.startswith(commands)] == []

@@ -201,8 +201,8 @@ def _require_owner(campaign: Campaign, owner: str | None) -> None:
         return
     own = [folder.name for folder in campaigns.all_folders() if _owner_in(folder) == owner]
     raise RailgaugeError(
-        f"campaign {campaign.id} is that of {campaign.owner or 'railgauge accept'}, and nobody "
-        "else goes on with it",
+        f"campaign {campaign.id} is that of {campaign.owner or 'railgauge accept'}, and only that "
+        "continues it",
         next_step=campaign.next_command
         + (f"; the newest of accept: railgauge accept --resume {own[-1]}" if own else ""),
     )
@@ -243,7 +243,7 @@ def _require_resumable(campaign: Campaign) -> None:
             raise RailgaugeError(
                 f"{path} has changed since campaign {campaign.id} began: its cases would be judged "
                 "by two of them",
-                next_step="bring the file back as it was, or measure anew: railgauge accept",
+                next_step="bring the file back as it was, or measure again: railgauge accept",
             )
 
 
@@ -273,7 +273,7 @@ def _require_something_missing(campaign: Campaign) -> Remaining | None:
     try:
         lacks = remaining(campaign)
     except BrokenRecordError as error:
-        raise RailgaugeError(str(error), next_step="measure anew: railgauge accept") from None
+        raise RailgaugeError(str(error), next_step="measure again: railgauge accept") from None
     ended = campaign.state == "finished" and campaign.session is not None
     # Without a plan and at its end: nothing was selected.
     if ended and (lacks is None or not lacks.missing):
@@ -281,7 +281,7 @@ def _require_something_missing(campaign: Campaign) -> Remaining | None:
         raise RailgaugeError(
             f"campaign {campaign.id} is finished, nothing is missing: "
             f"{verdict.decision.upper()} {verdict.reason}",
-            next_step=f"railgauge verdict {campaign.id}, or measure anew: railgauge accept",
+            next_step=f"railgauge verdict {campaign.id}, or measure again: railgauge accept",
         )
     return lacks
 

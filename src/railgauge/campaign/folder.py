@@ -180,7 +180,7 @@ class Campaign:
 
     @property
     def next_command(self) -> str:
-        """What measures that it lacks: goes on with it, or for whoever does not, measures anew."""
+        """The command that measures what it lacks: continues it, or starts a new campaign."""
         if self.simulated is not None:
             return f"railgauge rehearse {self.system}"
         if self.owner == PATROL:
@@ -406,7 +406,7 @@ class RunningError(RailgaugeError):
 
 _RECORD = pydantic.TypeAdapter(Campaign)
 
-_OTHERS = "railgauge accept measures anew; railgauge campaigns has the others"
+_OTHERS = "railgauge accept starts a new one; railgauge campaigns has the others"
 
 
 def campaigns_folder() -> Path:

@@ -41,8 +41,8 @@ def verdict(campaign: str, as_json: bool, all_places: bool, provisional: bool) -
 @click.argument("campaign", default="latest")
 @json_option("transfers")
 def show_transfers(campaign: str, as_json: bool) -> None:
-    """Compare the tools that moved files in a campaign: rate, seconds, times the slowest; beside it
-    the ratios that documents state.
+    """Compare the tools that moved files in a campaign: rate, seconds, times the slowest; and the
+    ratios that documents state.
 
     CAMPAIGN is an id, a path, or `latest`.
     """

@@ -36,11 +36,10 @@ if TYPE_CHECKING:
 def coverage(
     system: str | None, nodes: str | None, older_than: float | None, rails: bool, as_json: bool
 ) -> None:
-    """Say of every node when it was last accepted, by which campaign and with how many checks, and
-    what has become of it.
+    """Show when each node was last accepted, by which campaign and how many checks, and its state.
 
     From the records of all campaigns, and Slurm's state of the nodes where it answers. A rail is
-    named that was never well, or longer ago than its node was accepted.
+    named if it was never good, or last good before its node was accepted.
     """
     chosen = systems.chosen(system)
     session.use(chosen)

@@ -52,7 +52,7 @@ def _read(folder: Path | None, device: str, routes: bool = True) -> Fabric:
 
 @click.group()
 def fabric() -> None:
-    """An InfiniBand subnet: what is cabled, what is wrong, and what it tells the locator.
+    """Show an InfiniBand subnet: its cables and faults, and its topology for the locator.
 
     Every command reads outputs that were saved in a folder (--from FOLDER), or runs ibnetdiscover,
     iblinkinfo, ibqueryerrors and dump_fts here, which needs access to /dev/infiniband/umad*.

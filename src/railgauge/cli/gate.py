@@ -37,7 +37,7 @@ _Command = TypeVar("_Command", bound=Callable[..., None])
     },
 )
 def gate() -> None:
-    """Hold nodes whose firmware changed, test them, and return them or keep them out.
+    """Hold nodes with changed firmware, test them, and return them or keep them out.
 
     Commands that change something only say what they would do, until they are given --act.
     """
@@ -280,7 +280,7 @@ def despite(command: _Command) -> _Command:
     return click.option(
         "--despite-reservations",
         is_flag=True,
-        help="Also nodes inside of somebody's reservation, with their leave.",
+        help="Also nodes in another user's reservation, if its owner agrees.",
     )(command)
 
 
@@ -491,10 +491,10 @@ def _release(system: str, nodes: list[str], why: str) -> bool:
 def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool) -> None:
     """Say that the update of these nodes is done: the next `gate run` tests them.
 
-    For an update that failed and was repaired, or whose end nobody knows (the login node went down
-    with it, or it was killed). What was said, when and by whom stays in the journal. Where that is
-    damaged, --no-more is the word that no node is in the update but --nodes; another update beside
-    it keeps what it has not begun.
+    For an update that failed and was repaired, or ended unobserved (the login node went down
+    with it, or it was killed). The journal keeps this, with time and user. If it is damaged,
+    --no-more states that no node is in the update but --nodes; another update at the same time
+    keeps the batches that it has not begun.
     """
     chosen = enter(system)
     from railgauge.cluster import rights

@@ -107,7 +107,7 @@ def lab() -> None:
 @lab.command()
 @click.option(
     "--nodes",
-    help="Start these nodes, in addition to those that run: n[1-4] needs no QEMU. Default: all.",
+    help="Start these nodes, in addition to the running ones: n[1-4] needs no QEMU. Default: all.",
 )
 @click.option(
     "--system",
@@ -354,7 +354,7 @@ def fault() -> None:
 )
 @click.argument("kind", metavar="KIND", type=click.Choice(list(fault_kinds.KINDS)))
 @click.argument("words", nargs=-1, metavar="[PLACE] [VALUE]", type=click.UNPROCESSED)
-@click.option("--process", help="What is in the command lines of the processes (pgrep's pattern).")
+@click.option("--process", help="A pattern of pgrep for the command lines of the processes.")
 def add_fault(kind: str, words: tuple[str, ...], process: str | None) -> None:
     fault = faults.add_typed(open_lab(), kind, words, process)
     over = fault_kinds.KINDS[kind].clear is None

@@ -96,7 +96,7 @@ def locate(
         for line in report.lines(located, of_logs):
             click.echo(line)
         if lacking:
-            click.echo(f"not judged: who is in {', '.join(lacking[:_NAMED])}{_more(lacking)}")
+            click.echo(f"not judged: the nodes in {', '.join(lacking[:_NAMED])}{_more(lacking)}")
     if located.suspects:
         sys.exit(EXIT_SUSPECTS)
     sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NOBODY)

@@ -133,7 +133,7 @@ def _facts(system: str, fleet: Fleet, planned: Plan | None, most: int) -> dict[s
 def _say_plan(fleet: Fleet, planned: Plan | None, most: int, say: Say) -> None:
     if planned is None:
         at_a_time = max(0, min(most, fleet.most))
-        say(f"nobody to test: {_idle(fleet)} nodes may be tested, {at_a_time} at a time")
+        say(f"no node to test: {_idle(fleet)} nodes may be tested, {at_a_time} at a time")
         return
     where = f" on {len(planned.leaves)} leaves" if planned.leaves else ""
     say(

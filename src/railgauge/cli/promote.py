@@ -89,7 +89,7 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
     "--against",
     default="latest",
     show_default=True,
-    help="The campaign whose tools and firmware say what is stale.",
+    help="Numbers are stale against this campaign's tools and firmware.",
 )
 @json_option("references")
 def show_references(system: str | None, against: str, as_json: bool) -> None:

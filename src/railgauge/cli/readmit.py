@@ -33,8 +33,8 @@ def readmit(
     """Test nodes that come back from repair; return them, or hold them with the reason.
 
     Each is compared with its peers, and measured with healthy partners over every rail, within a
-    reservation. What has changed since it was last accepted is said. --with names the partners:
-    with a single one a bad node cannot be told from a bad partner, and stays out.
+    reservation. Its changes since it was last accepted are listed. --with names the partners. With
+    a single partner, a bad node cannot be distinguished from a bad partner and stays out.
 
     Exit code: 0 all returned, 1 some stay out, 4 a partner is at fault, 3 usage or environment,
     130 interrupted.

@@ -72,7 +72,7 @@ def check(systems: tuple[str, ...], as_json: bool) -> None:
 def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | None) -> None:
     """Solve with what SYSTEM's site has, store its lock, install, and write the activation.
 
-    A tool whose programs were changed or removed since it was built is built anew.
+    A tool is built again if its programs were changed or removed since.
 
     $SPACK_ROOT and $SPACK_PACKAGES name checkouts to copy the pinned commits of Spack and of its
     recipes from; else they are fetched. Nothing else of such a checkout is used.
@@ -98,7 +98,7 @@ def build(system: str, mirror: Path | None, only: tuple[str, ...], jobs: int | N
         building.require_sources(needed, spack.supply, system)
     if again := [package["hash"] for package in needed if package["hash"] in damaged]:
         for each in again:
-            click.echo(f"built anew: {damaged[each]}")
+            click.echo(f"rebuilt: {damaged[each]}")
         building.forget(spack, again)
     parallel = [f"-j{jobs}"] if jobs else []
     spack.run("install", "install", "--only-concrete", *parallel, *only)
@@ -131,7 +131,7 @@ def mirror(system: str, mirror: Path) -> None:
 
 @stack.command()
 @click.argument("systems", nargs=-1)
-@click.option("--write", is_flag=True, help="Write the reference locks anew.")
+@click.option("--write", is_flag=True, help="Write the reference locks again.")
 def solve(systems: tuple[str, ...], write: bool) -> None:
     """Solve again in a copy, and compare with the reference locks, by Spack.
 

@@ -126,7 +126,7 @@ def _next_step(user: str, level: str) -> str:
         owner = settings.get("SlurmUser", "SlurmUser").partition("(")[0]
         return (
             f"the same command as root or {owner}: without slurmdbd (AccountingStorageType) "
-            "nobody else has an admin level"
+            "no other user has an admin level"
         )
     known = _words(
         lambda: client.output(

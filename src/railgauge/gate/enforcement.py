@@ -90,7 +90,7 @@ def _done(system: str, rules: GateRules, one: Alarm, by: str) -> str:
         return ": ".join(filter(None, [outcome.state, outcome.why]))
     if slurm_nodes.comment(one.node, one.why):
         return "comment set"
-    return "recorded, as somebody else's comment stands there"
+    return "recorded only: the node has another user's comment"
 
 
 def clear(system: str, nodes: Collection[str], since: str) -> Iterator[str]:

@@ -38,7 +38,7 @@ def alone(system: str, who: Literal["gate", "patrol"] = "gate") -> Iterator[None
         except BlockingIOError:
             holder = os.pread(lock, 400, 0).decode("utf-8", "replace").strip()
             raise RailgaugeError(
-                f"the {who} of {system} is at work already ({holder})",
+                f"the {who} of {system} is already running ({holder})",
                 next_step="wait for it, or look at: railgauge gate status",
             ) from None
         except OSError as error:

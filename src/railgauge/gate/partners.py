@@ -68,10 +68,10 @@ def by_partition(
 
 
 def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
-    """Who is tested with whom, by partition: `n7 with n8 n9, m3 with nobody (0 of 2 partners)`."""
+    """Each node and its partners: `n7 with n8 n9, m3 with no partner (0 of 2 partners)`."""
     wanted = store.rules(system).partners
     parts = [
-        f"{hostlist.fold(tested)} with {' '.join(beside) or 'nobody'}"
+        f"{hostlist.fold(tested)} with {' '.join(beside) or 'no partner'}"
         + (f" ({len(beside)} of {wanted} partners)" if len(beside) < wanted else "")
         for tested, beside in by_partition(system, nodes, lent).values()
     ]

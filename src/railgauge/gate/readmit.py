@@ -33,7 +33,7 @@ def plan(
     if broken is not None:
         raise RailgaugeError(
             f"gate run {broken.id} of {broken.by} has not ended (after {broken.step})",
-            next_step="railgauge gate run --act goes on with it; then the same command again",
+            next_step="railgauge gate run --act continues it; then the same command again",
         )
     held = sorted(run.candidates(system, nodes, despite).nodes)
     lent = _required(system, nodes, beside) if beside else partners.lent(system, held)

@@ -53,7 +53,7 @@ def begin(
         raise RailgaugeError(
             f"rolling update {unended.id} of {unended.by} has not ended; not begun: "
             f"{hostlist.fold([*unended.batch, *unended.waiting])}",
-            next_step="railgauge gate run --act goes on with it; railgauge gate update-done "
+            next_step="railgauge gate run --act continues it; railgauge gate update-done "
             "--no-more --act drops the batches that it has not begun",
         )
     states = slurm_nodes.show_known(systems.load(system).nodes)
@@ -220,7 +220,7 @@ def _choose(roll: Roll) -> bool:
     budget = store.rules(roll.system).budget
     size = min(roll.size, budget - len(out))
     if size < 1:
-        afterwards = "; railgauge gate run --act goes on then"
+        afterwards = "; railgauge gate run --act continues then"
         if roll.number == 0:
             # What was refused at once must not begin with a later run.
             roll.ended, afterwards = store.now(), ", and the same command again"
@@ -278,7 +278,7 @@ def _require_drained(roll: Roll) -> None:
             + "; ".join(
                 f"{name}: {states[name].unavailable_reason or 'in service'}" for name in lost
             ),
-            next_step="railgauge gate run --act goes on with the others",
+            next_step="railgauge gate run --act continues with the others",
         )
     # A reservation may have begun meanwhile.
     _require_free(list(states.values()), roll.despite_reservations)

@@ -80,8 +80,8 @@ def _next_step(system: str, node: str, updating: Collection[str]) -> str:
     if node in updating:
         return journal.once_done(system, [node])
     return (
-        f"squeue -w {node}; scontrol show reservation; then the same command again, or in "
-        "somebody's reservation with their leave: --despite-reservations"
+        f"squeue -w {node}; scontrol show reservation; then the same command again; for "
+        "a node in another user's reservation, if its owner agrees: --despite-reservations"
     )
 
 
@@ -199,7 +199,7 @@ def _undo(run: Run, why: str, say: Say) -> None:
         run.save()
         say(f"undone: {hostlist.fold(run.nodes)} drained as before, nothing reserved")
     except PrerequisiteError as error:
-        say(f"not undone: {error}; railgauge gate run --act goes on with gate run {run.id}")
+        say(f"not undone: {error}; railgauge gate run --act continues gate run {run.id}")
 
 
 def keep_waiting(run: Run) -> None:

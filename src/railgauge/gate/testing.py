@@ -67,7 +67,7 @@ def test(run: Run, command: list[str], say: Say) -> None:
             if verdict.campaign.state == "interrupted":
                 say(
                     f"campaign {verdict.campaign.id} was interrupted: nothing else begins; "
-                    "railgauge gate run --act tests what stays out, and goes on"
+                    "railgauge gate run --act tests what stays out, and continues"
                 )
                 raise Interrupted
     finally:
@@ -103,7 +103,7 @@ def _look_again(run: Run, say: Say) -> None:
     )
     run.doubted = []
     if changed:
-        say(f"{hostlist.fold(changed)}: restarted or changed since the test; measuring anew")
+        say(f"{hostlist.fold(changed)}: restarted or changed since the test; measuring again")
         if broken is not None:
             _keep_failed(run, broken, say)
     run.save()
@@ -160,7 +160,7 @@ def _resume_campaign(run: Run, broken: Campaign, command: list[str], say: Say) -
     except (PrerequisiteError, RunningError):
         raise
     except RailgaugeError as error:
-        say(f"{error.message}; measuring anew")
+        say(f"{error.message}; measuring again")
         _keep_failed(run, broken, say)
         return None
 
@@ -314,7 +314,7 @@ def require_reserved(run: Run) -> None:
         return
     slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")
     for node in missing:
-        run.decided[node] = "its reservation was deleted by somebody during the test"
+        run.decided[node] = "its reservation was deleted during the test"
         run.lost.append(node)
     run.save()
     if None in reserved:

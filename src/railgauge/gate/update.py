@@ -125,7 +125,9 @@ def state(roll: Roll) -> State:
     if end is not None and end.over:
         return State("ended", f"ended with {end.words}: {process_words}", end.exit_code)
     if not_begun(roll.end_file, update.pid).exists():
-        return State("not begun", f"has not begun, as who started it was killed: {process_words}")
+        return State(
+            "not begun", f"has not begun: the process that started it was killed: {process_words}"
+        )
     if still:
         why = (
             f"its command ended with {end.words}"

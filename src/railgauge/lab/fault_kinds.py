@@ -278,7 +278,7 @@ KINDS: dict[str, Kind] = {
         outlasts_power=True,
     ),
     "rail-loss": Kind(
-        "lose PERCENT of a rail's packets, both ways; of a VM's those that it sends",
+        "lose PERCENT of a rail's packets, both ways; of a VM only sent ones",
         *(_add_loss_both, _clear_loss_both),
         on="rail",
         unit="PERCENT",
@@ -321,7 +321,7 @@ KINDS: dict[str, Kind] = {
         default_value=0,
     ),
     "stopped": Kind(
-        "stop a node's processes (SIGSTOP) whose command line holds the pattern",
+        "stop the processes of a node (SIGSTOP) with the pattern in their command line",
         *(_stop_process, _continue_process),
         on="process",
     ),

@@ -82,7 +82,7 @@ class Evidence:
         #: results of which nothing shows whether they are good
         self.unclear: set[int] = set()
         #: why results of a condition or round are evidence against nobody
-        self.alike: list[str] = []
+        self.no_evidence: list[str] = []
         #: node -> its measured ends
         self.ends: dict[str, list[End]] = {}
         #: ends with a result that its peers or its reference judged, and those with a good one
@@ -271,12 +271,12 @@ class Evidence:
         for number in numbers:
             self.levels[number] = 0
         self.unclear.update(numbers)
-        self.alike.append(f"all {len(numbers)} results of a condition are bad alike")
+        self.no_evidence.append(f"all {len(numbers)} results of a condition are bad")
 
     def _say_too_few(self, numbers: Sequence[int]) -> None:
         unknown = [n for n in numbers if (r := self.results[n]).value and r.bound is None]
         if unknown:
-            self.alike.append(
+            self.no_evidence.append(
                 f"{len(unknown)} values of a condition, without a reference: "
                 f"{LEAST_PEERS} would show which are low"
             )
@@ -288,7 +288,7 @@ class Evidence:
         results, most = [self.results[n] for n in numbers], known.most
         far = [r.value for r in results if r.value and r.value > most and r.bound is None]
         if far:
-            self.alike.append(
+            self.no_evidence.append(
                 f"{len(far)} of {len(results)} values of a condition are far above the "
                 f"{known.centre:.4g} of their peers (up to {max(far):.4g}): if these are the "
                 "healthy ones, the others are slow, which only a reference can show"
@@ -302,7 +302,7 @@ class Evidence:
         below = sum(map(self._is_below, bound))
         if below < len(bound) < LEAST_PEERS or 2 * below <= len(bound):
             return True
-        self.alike.append(
+        self.no_evidence.append(
             f"{below} of {len(bound)} values are below their reference: it, or something that "
             "all share, is wrong"
         )
@@ -365,7 +365,7 @@ class Evidence:
             shared = sorted(values, reverse=True)[len(values) // 4]
             if shared < least:
                 shifts[number] = math.log(known.centre / shared)
-                self.alike.append(f"round {number}: nearly all is slow alike")
+                self.no_evidence.append(f"round {number}: nearly all are slow")
         return shifts
 
     def _lost_rounds(self) -> set[int | None]:
@@ -381,7 +381,7 @@ class Evidence:
         lost = {number for number, count in pairs.items() if count >= _OF_ROUND}
         if lost == runs.keys():
             return set()
-        self.alike += [f"round {number}: nearly all failed alike" for number in sorted(lost)]
+        self.no_evidence += [f"round {number}: nearly all failed" for number in sorted(lost)]
         return set(lost)
 
 

@@ -160,7 +160,7 @@ def suspects(paths: Paths, found: Sequence[Found]) -> tuple[list[Suspect], list[
     for of_part in groups.values():
         if rounds := _moments(paths, of_part):
             many = ", ".join(map(str, sorted(rounds)))
-            moments.append(f"{of_part[0].part.name}: nearly all is slow alike in round {many}")
+            moments.append(f"{of_part[0].part.name}: nearly all are slow in round {many}")
         else:
             named.append(_suspect(paths, of_part))
     return named, moments

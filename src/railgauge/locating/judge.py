@@ -31,7 +31,7 @@ def locate(evidence: Evidence) -> Located:
         tuple(evidence.missing),
         evidence.rounds,
         tuple(evidence.nodes),
-        tuple(dict.fromkeys([*evidence.alike, *moments])),
+        tuple(dict.fromkeys([*evidence.no_evidence, *moments])),
         tuple(paths.mixed),
         fewest and Fewest(good[fewest], fewest.name),
         tuple(evidence.cleared),

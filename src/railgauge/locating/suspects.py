@@ -175,8 +175,8 @@ class Fewest(NamedTuple):
 class Located:
     """The suspects, the most certain first, and the missing results.
 
-    `alike` says where results accuse no end, as all are bad. `unrepeated` are pairs of ends that
-    were low once and good when they were measured again. `fewest` is the end that is no
+    `no_evidence` says where results accuse no end, as all are bad. `unrepeated` are pairs of ends
+    that were low once and good when they were measured again. `fewest` is the end that is no
     suspect with the fewest good results; None where all are suspects. `passed` are the nodes that
     are good, but for what the suspects say; nothing shows that of `unjudged` ones.
     """
@@ -185,7 +185,7 @@ class Located:
     missing: tuple[Missing, ...]
     rounds: int
     nodes: tuple[str, ...]
-    alike: tuple[str, ...]
+    no_evidence: tuple[str, ...]
     unrepeated: tuple[tuple[End, End], ...] = ()
     fewest: Fewest | None = None
     passed: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ class Located:
             "suspects": [suspect.as_dict() for suspect in self.suspects],
             "missing": [{"place": m.place, "round": m.round, "why": m.why} for m in self.missing],
             "rounds": self.rounds,
-            "accuses_nobody": list(self.alike),
+            "accuses_nobody": list(self.no_evidence),
             "unjudged": list(self.unjudged),
             "cleared": self.passing_nodes,
         }

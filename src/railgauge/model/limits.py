@@ -366,10 +366,10 @@ def collective(
     places = _places(operation, ranks, nodes, domains)
     if domains == 1:
         if gpu_gbytes_s is None:
-            raise ValueError(f"{places} is limited by NVLink, whose rate is not known")
+            raise ValueError(f"{places} is limited by NVLink of unknown rate")
         return collective_over_nvlink(operation, ranks, gpu_gbytes_s, nvls)
     if node_gbytes_s is None:
-        raise ValueError(f"{places} is limited by NICs, whose rate is not known")
+        raise ValueError(f"{places} is limited by NICs of unknown rate")
     limits = [
         collective_over_nics(
             operation, nodes, ranks, node_gbytes_s, in_network_reduction, domain_nodes

@@ -27,15 +27,16 @@ STANDS_OUT = 3.5
 class Metric(NamedTuple):
     """What is measured: its one unit, which way it gets better, and what it is.
 
-    `alike`: the same at all places where all is well. Others count events, are tails, or depend on
-    the way: a latency grows with every switch. `by_chance`: an extreme of a run, which healthy runs
-    differ in by a third and more. It needs no reference, and no baseline is made of it.
+    `comparable`: the same at all places where all is well. Others count events, are tails, or
+    depend on the path: a latency grows with every switch. `by_chance`: an extreme of a run, which
+    differs by a third and more in healthy runs. It needs no reference, and no baseline is made of
+    it.
     """
 
     unit: str
     better: Literal["more", "less"]
     meaning: str
-    alike: bool = False
+    comparable: bool = False
     by_chance: bool = False
 
 
@@ -43,12 +44,12 @@ class Metric(NamedTuple):
 #: unit is an error when it is loaded. A published number without bounds of its own gates on the
 #: side that is not the better one. Rates are decimal: Gb/s are 10^9 bits, GB/s 10^9 bytes a second.
 METRICS: Mapping[str, Metric] = {
-    "bandwidth": Metric("Gb/s", "more", "payload, as received", alike=True),
+    "bandwidth": Metric("Gb/s", "more", "payload, as received", comparable=True),
     "bandwidth_peak": Metric("Gb/s", "more", "the best stretch of a run, as the tool defines it"),
     "stream_bandwidth_min": Metric(
         "Gb/s", "more", "the slowest of several parallel streams", by_chance=True
     ),
-    "message_rate": Metric("Mmsg/s", "more", "10^6 messages per second", alike=True),
+    "message_rate": Metric("Mmsg/s", "more", "10^6 messages per second", comparable=True),
     "retransmits": Metric("segments", "less", "TCP segments sent again, all streams together"),
     "time_to_stable": Metric("s", "less", "until the rate is that of the run's second half"),
     "transfer_time": Metric("s", "less", "of a set of files, from the sender's start to its end"),
@@ -67,11 +68,13 @@ METRICS: Mapping[str, Metric] = {
         "s", "less", "of a program's runs, the olympic mean: without the fastest and the slowest"
     ),
     "startup": Metric("s", "less", "of a parallel program, until its slowest rank has ended"),
-    "busbw": Metric("GB/s", "more", "as nccl-tests defines it: of one link, one way", alike=True),
+    "busbw": Metric(
+        "GB/s", "more", "as nccl-tests defines it: of one link, one way", comparable=True
+    ),
     "busbw_in_place": Metric("GB/s", "more", "the same, with results in the buffer of the data"),
     "copy_bandwidth": Metric(
         *("GB/s", "more", "of copies between GPUs and hosts, the mean of nvbandwidth's matrix"),
-        alike=True,
+        comparable=True,
     ),
     "copy_bandwidth_min": Metric("GB/s", "more", "the slowest of them"),
     "time": Metric("us", "less", "of one collective operation, out of place"),

@@ -94,7 +94,7 @@ class Numbers(yamlfile.Strict):
     system: str
     kind: Kind = "normal"
     cause: str | None = None
-    """Of a fault: what was wrong."""
+    """Of a fault: its cause."""
     fabric: str | None = None
     nic: str | None = None
     """One link, as `--nic` has it: 400g-roce."""

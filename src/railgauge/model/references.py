@@ -83,7 +83,7 @@ class Bounded(Strict):
             if (self.lower, self.upper) != (None, None):
                 raise ValueError("its condition is unstated, so it gates nothing: no lower, upper")
         elif self.value == 0 and self.upper != 0:
-            raise _wrong("value", "0, of which no fraction bounds anything: expected upper: 0")
+            raise _wrong("value", "0: a fraction of it bounds nothing; expected upper: 0")
         elif self.lower in (None, -1) and self.upper is None:
             raise ValueError(
                 "this reference bounds nothing: lower is a fraction of value such as -0.1, or "

@@ -39,7 +39,7 @@ class LeastShare(Strict):
     share: float = pydantic.Field(gt=0, le=1)
     """Of the payload rate that the limit allows."""
     source: str = pydantic.Field(min_length=1)
-    """Who has measured what share where, or whose choice it is."""
+    """The source: who measured which share where, or who chose it."""
 
     @pydantic.field_validator("metric")
     @classmethod

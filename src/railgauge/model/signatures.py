@@ -98,7 +98,7 @@ class When(yamlfile.Strict):
     seen: dict[str, Range | _Pattern] = {}
     """What the output states of its run: a range of a number, or a pattern of the whole text."""
     shape: Literal["dip", "slow first", "above the NICs", "alltoall above the NICs"] | None = None
-    """What the numbers of a run show together, or a number beside what the NICs carry."""
+    """The shape of the numbers of a run, or a number above the rate of the NICs."""
     line: _Pattern | None = None
     """A line of the log has this."""
 

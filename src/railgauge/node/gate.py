@@ -206,7 +206,7 @@ def read_store(store: Path, nodes: list[str]) -> Stored:
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"{store}: rules.json: not the store's form: {error!r}; nothing was compared\n"
-            "  next: railgauge gate adopt --act writes it anew"
+            "  next: railgauge gate adopt --act writes it again"
         ) from None
     accepted: dict[str, Document] = {}
     damaged = {}
@@ -257,7 +257,7 @@ def _exclusive_lock(store: Path) -> Iterator[tuple[float, bool]]:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}, so nobody can count what is held") from None
+        raise StoreError(f"{path}: {error.strerror}, so the holds cannot be counted") from None
     try:
         deadline, waited = time.monotonic() + LOCK_LIMIT_S, False
         while True:
@@ -440,7 +440,11 @@ def _keep_out(
             remove_note(store, name)
         if state.downed_by_admin and not state.resumes_after_reboot:
             # It may come back by itself, and then stays out, for whoever took it down.
-            yield HoldOutcome(name, "alarm", why=f"{state.unavailable_reason}, who resumes it")
+            yield HoldOutcome(
+                name,
+                "alarm",
+                why=f"{state.unavailable_reason}; down until a user resumes it",
+            )
         else:
             yield HoldOutcome(
                 name, "held" if act else "changed", why="" if act else "would be held"
@@ -453,7 +457,7 @@ def _write_holds(store: Path, holds: Sequence[Mapping[str, Any]]) -> None:
         write_whole(str(store / HOLDS), holds)
     except OSError as error:
         raise StoreError(
-            f"{store / HOLDS}: {error.strerror}, so nobody can count this hold"
+            f"{store / HOLDS}: {error.strerror}, so this hold cannot be counted"
         ) from None
 
 

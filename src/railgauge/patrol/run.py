@@ -161,7 +161,7 @@ def _candidate(
     if line.flaps:
         risks.append(line.flapped)
     if suspects_beside:
-        risks.append(f"beside {hostlist.fold(suspects_beside)} on {leaf}")
+        risks.append(f"on {leaf} with suspect {hostlist.fold(suspects_beside)}")
     known_days = {} if days is None else {"days": days}
     retest = any(
         test is not None and test.open and test.campaign in across
@@ -284,7 +284,7 @@ def run(
     )
     lacking = rights.missing(system)
     if lacking:
-        say(f"what is found is only recorded: {lacking[0]}")
+        say(f"findings are only recorded: {lacking[0]}")
     end = _StopReason(budget_s)
 
     def begun(campaign: Campaign) -> None:
@@ -307,8 +307,7 @@ def run(
         measured = sum(case.complete for case in verdict.cases)
         say(
             f"stopped: {patrol.stopped}; {measured} of {len(verdict.cases)} places were measured "
-            f"and are kept in {verdict.campaign.id}"
-            + ("" if judged else "; nobody is judged by them")
+            f"and are kept in {verdict.campaign.id}" + ("" if judged else "; they judge no node")
         )
     patrol.ways = _ways_measured(patrol, verdict)
     if judged:

@@ -20,7 +20,9 @@ from rich.text import Text
 WIDTH = 80
 
 #: A command within a sentence, up to a mark that ends it.
-_COMMAND = re.compile(r"\b(?:railgauge|reframe|scontrol|sbatch) (?:[^;:,()]|[:,](?! |$))*(?<! )")
+_COMMAND = re.compile(
+    r'\b(?:railgauge|reframe|scontrol|sbatch) (?:"[^"]*"|[^;:,()"]|[:,](?! |$))*(?<! )'
+)
 
 #: Stands for a blank at which no line may end.
 _FIXED = "\0"
@@ -40,8 +42,9 @@ def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> lis
     """
 
     def keep_whole(command: re.Match[str]) -> str:
-        # Without an option it may be a sentence about a command.
-        whole = " -" in command[0] or len(command[0]) <= width - len(first)
+        # Without an option or a value it may be a sentence about a command.
+        is_typed = " -" in command[0] or "=" in command[0]
+        whole = is_typed or len(command[0]) <= width - len(first)
         return command[0].replace(" ", _FIXED) if whole else command[0]
 
     lines = textwrap.wrap(

@@ -29,13 +29,13 @@ def lines(located: Located, of_logs: bool = False) -> Iterator[str]:
     for suspect in located.suspects:
         yield from _suspect(suspect)
     if not located.suspects and not located.unjudged:
-        yield f"nobody: no suspect among {len(located.nodes)} nodes"
+        yield f"no suspect among {len(located.nodes)} nodes"
     if located.passing_nodes and located.suspects:
         yield f"cleared: {hostlist.fold(located.passing_nodes)}"
     if located.unjudged:
         why = "no reference, and too few results, its own or of others in the same condition"
         yield f"not judged: {hostlist.fold(located.unjudged)}: {why}"
-    yield from (f"no evidence: {why}" for why in located.alike)
+    yield from (f"no evidence: {why}" for why in located.no_evidence)
     if of_logs:
         yield from (f"left out: {clean(one.place)}: {clean(one.why)}" for one in located.missing)
     for missing in () if of_logs else located.missing[:_NAMED]:

@@ -225,8 +225,8 @@ def _put_in_place(target: Path, name: str, text: str, nodes: Mapping[str, str]) 
         for partition, names in nodes.items():
             if made_system.partition(partition).extras.nodes != names:
                 raise RailgaugeError(
-                    f"partitions share what is written of their nodes, by an alias: {names} of "
-                    f"{partition} would be those of others too; nothing was made",
+                    f"partitions share their nodes by an alias: others would also get {names} of "
+                    f"{partition}; nothing was made",
                     next_step="the same command without --from-slurm, then edit the nodes",
                 )
         references.load(name)
@@ -462,7 +462,7 @@ _TO_EDIT = {
     "rdma": "devices, rails, rate, MTU",
     "bond": "device, links, rate",
     "nics": "interfaces, cable by cable, and their rates",
-    "mpi": "the MPI program that is timed beside a transfer, and how the transfer is tuned",
+    "mpi": "the MPI program that is timed during a transfer, and the tuning of the transfer",
     "wan": "round trips, and the commands that make them",
     "transfers": "tools, sets of files, and a folder with room for them",
     "nccl": "GPUs, NICs by name, binaries, segments",

@@ -53,7 +53,7 @@ def proposal(slurm: Cluster, seen: Sequence[Seen] = ()) -> tuple[str, str]:
                 like = _with_gpus(f"{node.gres} {node.features}", count)
                 reason = f"{why}, and no system with such is described"
                 return (like, why) if like else ("tcp", reason)
-    return "tcp", "Slurm has no GPUs; --detect tells whether there is RDMA"
+    return "tcp", "Slurm has no GPUs; --detect finds out whether there is RDMA"
 
 
 def _with_gpus(model: str, count: int) -> str:

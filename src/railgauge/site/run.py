@@ -261,7 +261,7 @@ def _mpi(system: str, partition: Partition, nodes: Sequence[str]) -> Line:
         return Line("not checked", thing, "fewer than two nodes that are as they must be")
     if not mpi.can_be_started(partition, nodes):
         launcher = partition.model_dump().get("launcher")
-        text = f"the launcher is {launcher}, which starts only within a job: MpiWorld tells"
+        text = f"the launcher {launcher} starts only within a job: the check MpiWorld tests it"
         return Line("not checked", thing, text, "railgauge accept -- -n MpiWorld")
     try:
         start = mpi.start(system, partition, nodes)

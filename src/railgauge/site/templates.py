@@ -82,7 +82,7 @@ def partitions(
         others = [other for other in chosen if peopled[other] & peopled[name]]
         within = next((other for other in others if peopled[name] <= peopled[other]), None)
         if within and not wanted:
-            lines.append(f"not described: Slurm's partition {name}, whose nodes are {within}'s too")
+            lines.append(f"not described: Slurm's partition {name}: {within} has its nodes too")
         elif others:
             both = hostlist.fold(peopled[others[0]] & peopled[name])
             raise RailgaugeError(

@@ -39,7 +39,7 @@ _REFUSED = (
             r"|requested reservation is invalid|invalid reservation",
             re.IGNORECASE,
         ),
-        "`scontrol show partition` and `scontrol show reservation` say who may use which; edit "
+        "`scontrol show partition` and `scontrol show reservation` list the users of each; edit "
         "access of the partition",
     ),
 )

@@ -160,9 +160,7 @@ def failure(what: str, code: int, printed: list[str], spack: Spack) -> Prerequis
         if re.match(r"(==> )?\[?.*Error", line) or re.match(r"(==> )?\[?.*Error.*:$", before)
     ] or printed[-3:]
     if "sha256 checksum failed" in text or "ChecksumError" in text:
-        step = (
-            "somebody changed the archive, or a proxy answered: compare with upstream, never skip"
-        )
+        step = "the archive was changed, or a proxy answered: compare with upstream, never skip"
     elif _NETWORK_WORDS.search(text):
         step = spack.supply.ways_out
     elif "No version exists" in text:

@@ -22,8 +22,8 @@ class Hypervisor(Strict):
     cpus: Cpus
     """The CPUs of the hypervisor that the virtual CPUs are bound to, such as `0-3,8`."""
     near: Cpus | None = None
-    """Of its virtual CPUs, as it numbers them, those that are bound near its NIC: the tool runs on
-    these, and for `far` on others. None where it sees the NUMA nodes itself.
+    """Its virtual CPUs, as it numbers them, that are bound near its NIC. The tool runs on these;
+    for `far`, on others. None if the node sees the NUMA nodes itself.
     """
 
 

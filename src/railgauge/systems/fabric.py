@@ -39,5 +39,5 @@ class Fabric(Strict):
     """
     mode: Mode | None = None
     """How the leaves spread it: `ecmp`, `flowlet`, `packet`, ... Numbers of each have references of
-    their own. None where nobody says it; of one campaign `railgauge accept --fabric-mode` does.
+    their own. None where it is unknown; `railgauge accept --fabric-mode` states it for a campaign.
     """

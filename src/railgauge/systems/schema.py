@@ -174,7 +174,7 @@ class Transfers(Strict):
     """Files, and streams by iperf3, between two nodes, by the tools that people move them with."""
 
     tools: list[TransferTool] = pydantic.Field(min_length=1)
-    """Those that every node must have."""
+    """The tools that every node must have."""
     optional: list[TransferTool] = []
     """Run where both nodes have them; the verdict says where they were not."""
     file_sets: dict[Annotated[str, pydantic.Field(pattern="^[a-z][a-z0-9]*$")], FilesOfOneSize] = {}
@@ -235,8 +235,8 @@ Schedule = Literal["neighbours", "quiet", "random", "cover", "shift", "tournamen
 
 
 class Sweep(Strict):
-    """How many places are measured in one job: in rounds, in each of which a node, or a rail of it,
-    has one partner at most.
+    """How many places are measured in one job, in rounds. In a round a node, or a rail of it, has
+    at most one partner.
     """
 
     schedule: Schedule = "neighbours"
@@ -284,7 +284,7 @@ class Extras(Strict):
     """What Railgauge needs to know of a partition."""
 
     nodes: str
-    """A host list of all that belong there, also those that are down."""
+    """A host list of all its nodes, up or down."""
     mtu_bytes: int | None = pydantic.Field(default=None, ge=576, le=65535)
     """The MTU of the path that TCP uses."""
     link_gbits: Gbits | None = None
@@ -299,8 +299,8 @@ class Extras(Strict):
     `provisional accept` at best. Where a baseline of a metric is stored, no floor of it accepts.
     """
     launch_options: list[str] = []
-    """What the launcher (srun, mpirun) needs to start MPI here, and to end it: with srun's
-    `--kill-on-bad-exit=1` nobody waits a minute for a rank that could not start.
+    """Options that the launcher (srun, mpirun) needs to start and end MPI here. With srun's
+    `--kill-on-bad-exit=1` the job does not wait a minute for a rank that could not start.
     """
     keep_variables: list[
         Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*\*?$")]
@@ -313,7 +313,7 @@ class Extras(Strict):
     required: list[str] = []
     """The checks without which no campaign can end in `accept`."""
     absent: list[Absent] = []
-    """What is known to be missing: left out of all checks."""
+    """Devices known to be missing: left out of all checks."""
     rdma: Rdma | None = None
     """With the feature rdma."""
     counters: list[Budget] = []
@@ -338,7 +338,7 @@ class Extras(Strict):
     `configs/least_shares.yaml`: the first that fits judges.
     """
     peer_spread: float = pydantic.Field(default=0.05, ge=0.005, le=0.2)
-    """What numbers of equal places differ by in one run each, as a share: what is 3.5 times as far
+    """The usual difference of equal places in one run each, as a share: a number 3.5 times as far
     below its peers stands out. A shared machine needs more than the default.
     """
     least_change: float = pydantic.Field(default=0.02, gt=0, le=0.2)

@@ -419,9 +419,9 @@ def arrival_complaints(
     if len(arrival.differences) > 5:
         complaints.append(f"{where}: and {len(arrival.differences) - 5} more differences")
     if sent is not None and arrival.expected != sent:
-        complaints.append(f"{where}: verified against another manifest than that of what was sent")
+        complaints.append(f"{where}: verified against the manifest of other files than were sent")
     if not arrival.complete and not arrival.differences:
-        complaints.append(f"{where}: the sums are not those that were expected")
+        complaints.append(f"{where}: the sums are not the expected ones")
     if file_set is not None:
         wanted = (file_set.files, file_set.total_bytes)
         for what, files in (("asked for", arrival.expected), ("arrived", arrival)):

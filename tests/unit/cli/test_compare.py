@@ -384,7 +384,7 @@ def test_files_without_a_condition_in_common_are_told_what_to_do(tmp_path: Path)
         csv(tmp_path / "a.csv", range(3)), csv(tmp_path / "b.csv", range(3), "read 64 KiB")
     )
     assert "no place was measured under one condition on both sides" in error.message
-    assert "name places and conditions alike" in str(error.next_step)
+    assert "use the same places and conditions" in str(error.next_step)
 
 
 def test_a_name_that_is_too_long_for_a_file_is_one_error(root: Path) -> None:

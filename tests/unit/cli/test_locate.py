@@ -40,7 +40,7 @@ def healthy(tmp_path: Path) -> Path:
 
 def test_nobody_is_exit_code_0(healthy: Path) -> None:
     done = locate(healthy)
-    assert (done.exit_code, done.stderr) == (0, "") and done.stdout.startswith("nobody")
+    assert (done.exit_code, done.stderr) == (0, "") and done.stdout.startswith("no suspect")
 
 
 def test_a_pipe_is_read_as_a_table(healthy: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_file_without_a_result_beside_outputs_leaves_somebody_not_judged(tmp_p
     assert "left out: " in done.stdout and "n1-n9.log: nothing in it\n" in done.stdout
     (tmp_path / "n1-n9.log").rename(tmp_path / "last.log")
     done = locate(tmp_path)
-    assert done.exit_code == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
+    assert done.exit_code == 2 and f"not judged: the nodes in {tmp_path}/last.log\n" in done.stdout
 
 
 def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
@@ -180,7 +180,7 @@ def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path
     assert found and " on n9 " in head
     (tmp_path / "last.log").write_text(head.rpartition("\n")[0] + "\n")
     done = locate(tmp_path)
-    assert done.exit_code == 2 and f"not judged: who is in {tmp_path}/last.log\n" in done.stdout
+    assert done.exit_code == 2 and f"not judged: the nodes in {tmp_path}/last.log\n" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["g@n1", "@all"])
@@ -196,7 +196,7 @@ def test_of_one_file_with_all_runs_one_that_broke_off_is_told(tmp_path: Path) ->
     head = texts[0].partition("# Using devices")[0]
     (tmp_path / "all.log").write_text("".join([*texts, head, head]))
     done = locate(tmp_path)
-    assert done.exit_code == 2 and f"not judged: who is in {tmp_path}/all.log\n" in done.stdout
+    assert done.exit_code == 2 and f"not judged: the nodes in {tmp_path}/all.log\n" in done.stdout
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_a_changed_node_that_somebody_set_down_does_not_come_back_by_itself(
     """As it would when it registers, with ReturnToService=2."""
     nodes.flags["n1"], nodes.reason["n1"] = {"DOWN"}, ("bad fan", "root", "")
     (outcome,) = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=True)
-    assert outcome.state == "alarm" and "bad fan, who resumes it" in outcome.why
+    assert outcome.state == "alarm" and "bad fan; down until a user resumes it" in outcome.why
     assert nodes.show(["n1"])["n1"].drained
     (held,) = json.loads((area / node_gate.HOLDS).read_text())
     assert held["node"] == "n1"

@@ -150,8 +150,8 @@ def test_with_a_partner_named_in_each_partition_all_are_tested(
 
 def test_a_run_says_who_is_tested_with_nobody(area: Path, nodes: Slurm, tests: Campaigns) -> None:
     held(nodes, "n1", "n5")
-    assert "test n1 with n2 n3, n5 with nobody (0 of 2 partners), return" in said("run")[0]
-    assert "testing n1 with n2 n3, n5 with nobody (0 of 2 partners)" in said("run", "--act")[0]
+    assert "test n1 with n2 n3, n5 with no partner (0 of 2 partners), return" in said("run")[0]
+    assert "testing n1 with n2 n3, n5 with no partner (0 of 2 partners)" in said("run", "--act")[0]
 
 
 def test_what_a_human_drained_is_theirs(area: Path, nodes: Slurm, tests: Campaigns) -> None:

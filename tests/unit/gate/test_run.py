@@ -584,7 +584,7 @@ def test_a_partner_is_accepted_as_it_is_now(area: Path, nodes: Slurm) -> None:
 
 
 def test_one_run_at_a_time(area: Path) -> None:
-    with alone("lab"), pytest.raises(RailgaugeError, match="at work already"), alone("lab"):
+    with alone("lab"), pytest.raises(RailgaugeError, match="already running"), alone("lab"):
         pass
 
 

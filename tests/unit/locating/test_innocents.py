@@ -108,7 +108,7 @@ def test_rounds_in_which_all_runs_failed_accuse_nobody(lost: set[int], at_leaf: 
         chance = random.Random(seed)
         located = judged(rounds(chance, lambda _, number, *__: float(number not in lost)), at_leaf)
         assert located.suspects == ()
-        assert {f"round {n}: nearly all failed alike" for n in lost} <= set(located.alike)
+        assert {f"round {n}: nearly all failed" for n in lost} <= set(located.no_evidence)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8])

@@ -147,7 +147,7 @@ def momentary(slow_rounds: set[int]) -> Located:
 
 def test_what_slows_a_leaf_in_one_round_is_a_moment() -> None:
     assert momentary({2}).suspects == ()
-    assert any("leaf0" in why and "round 2" in why for why in momentary({2}).alike)
+    assert any("leaf0" in why and "round 2" in why for why in momentary({2}).no_evidence)
     assert [(s.kind, s.name) for s in momentary({0, 1, 2, 3, 4, 5}).suspects] == [
         ("uplink", "leaf0")
     ]

@@ -746,7 +746,7 @@ def test_two_slow_rounds_of_three_are_no_leafs(good: int) -> None:
         for o in _bounded(fabric, rounds, 0.85)
     ]
     result = located(fabric, observations)
-    assert told(result) == [] and result.alike
+    assert told(result) == [] and result.no_evidence
 
 
 # ---- what all share ----
@@ -764,19 +764,19 @@ def test_a_round_that_is_slow_alike_accuses_nobody() -> None:
         for o in fabric.tournament()
     ]
     result = located(fabric, observations)
-    assert told(result) == [] and result.alike
+    assert told(result) == [] and result.no_evidence
 
 
 def test_where_every_run_failed_nobody_is_named() -> None:
     fabric = Fabric(8)
     result = located(fabric, [o._replace(value=None) for o in fabric.ring()])
-    assert told(result) == [] and result.alike
+    assert told(result) == [] and result.no_evidence
 
 
 def test_a_reference_that_most_are_below_accuses_nobody() -> None:
     fabric = Fabric(16)
     result = located(fabric, [o._replace(bound=30.0) for o in fabric.ring()])
-    assert told(result) == [] and result.alike
+    assert told(result) == [] and result.no_evidence
 
 
 def test_a_reference_tells_where_there_are_no_peers() -> None:
@@ -892,7 +892,7 @@ def test_few_far_better_values_are_told_as_the_others_may_be_slow() -> None:
     rounds = fabric.tournament()[:20]
     result = located(fabric, rounds)
     assert told(result) == []
-    (why,) = result.alike
+    (why,) = result.no_evidence
     assert "of 20 values of a condition are far above the 12" in why
 
 

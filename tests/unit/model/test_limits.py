@@ -544,7 +544,7 @@ GOOD: Arguments = {
         ({"node_gbytes_s": math.nan}, "node_gbytes_s is nan"),
         ({"gpu_gbytes_s": -1.0}, "gpu_gbytes_s is -1.0"),
         ({"gpu_gbytes_s": math.inf}, "gpu_gbytes_s is inf"),
-        ({"node_gbytes_s": None}, "on 2 nodes is limited by NICs, whose rate is not known"),
+        ({"node_gbytes_s": None}, "on 2 nodes is limited by NICs of unknown rate"),
         ({"nodes": 1, "gpu_gbytes_s": None}, "on 1 node is limited by NVLink"),
         ({"domain_nodes": 2, "gpu_gbytes_s": None}, "2 nodes in 1 NVLink domain is limited by"),
         ({"node_gbytes_s": None, "gpu_gbytes_s": None}, "limited by NICs"),

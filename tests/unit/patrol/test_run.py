@@ -277,7 +277,7 @@ def test_who_stands_beside_a_suspect_is_at_risk(
     monkeypatch.setattr(run, "leaves_of", lambda _: leaves)
     store.suspect("lab", "n1", "slow", "patrol x")
     fleet = run.survey("lab", RULES, NOW)
-    assert of(fleet, "n2").risks == ("beside n1 on a",)
+    assert of(fleet, "n2").risks == ("on a with suspect n1",)
     assert of(fleet, "n1").risks == of(fleet, "n3").risks == ()
 
 
@@ -628,7 +628,7 @@ def test_one_that_a_signal_ended_judges_nobody(nodes: Fleet, patrolled: Patrolle
     code, said = patrolled(Ran("n2", state="interrupted", stopped="SIGTERM"))
     assert code == 2
     assert "stopped: SIGTERM; 4 of 4 places were measured" in said[0]
-    assert said[0].endswith("; nobody is judged by them")
+    assert said[0].endswith("; they judge no node")
     assert nodes.open() == set(NS)
     [file] = store.folder("lab").glob("patrols/*.json")
     assert list(json.loads(file.read_text())["not_tested"]) == list(NS)

@@ -35,6 +35,16 @@ def test_a_command_stays_whole_on_a_line_of_its_own() -> None:
     ]
 
 
+def test_a_command_with_a_quoted_value_stays_whole() -> None:
+    command = 'scontrol update nodename=n1 state=drain reason="railgauge: lost, its journal"'
+    text = f"as a Slurm administrator: {command}; then the same again"
+    assert layout.wrap(text, 60) == [
+        "as a Slurm administrator:",
+        f"{command};",
+        "then the same again",
+    ]
+
+
 def test_the_end_of_a_command_is_no_part_of_the_next_sentence() -> None:
     text = "railgauge campaigns: lists them; " + "more words " * 10
     assert max(map(len, layout.wrap(text, 40))) <= 40

@@ -209,7 +209,7 @@ def test_partition_whose_nodes_are_in_another_is_left_out_and_said() -> None:
     known = a_slurm(debug=["c1"], batch=["c1", "c2"], empty=[], fat=["m1"])
     described, lines = templates.partitions(known, [], [], {})
     assert [one.slurm_partition for one in described] == ["batch", "fat"]
-    assert lines == ["not described: Slurm's partition debug, whose nodes are batch's too"]
+    assert lines == ["not described: Slurm's partition debug: batch has its nodes too"]
 
 
 def test_partition_that_is_asked_for_is_the_only_one() -> None:

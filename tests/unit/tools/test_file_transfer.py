@@ -309,7 +309,7 @@ def test_nodes_are_receiver_and_sender() -> None:
     [
         ({"arrived": arrived(differences=["missing: a"])}, "receiver on node2: missing: a"),
         ({"arrived": arrived(count=2)}, "without a difference"),
-        ({"sent": manifest(sha256="cd" * 32)}, "another manifest"),
+        ({"sent": manifest(sha256="cd" * 32)}, "manifest of other files"),
         ({"options": Options("scp", FileSet(4, 1000))}, "3 files of 3000 bytes asked for"),
         ({"options": Options("bbcp", FILES), "calls": calls()}, "a call of scp, expected bbcp"),
         ({"calls": calls(client={"exit_code": 1})}, "ended with exit code 1"),

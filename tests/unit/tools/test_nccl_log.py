@@ -401,7 +401,7 @@ def test_two_sparks_use_both_hcas_without_gpudirect() -> None:
 def test_a_fallback_to_shared_memory_is_seen() -> None:
     used = nccl_log.read(by_process("shm-without-p2p"), {0: "ws", 1: "ws"})
     assert used.seen["within_nodes"] == ("SHM",)
-    assert used.problems == ("no rank's log tells the version of NCCL",)
+    assert used.problems == ("no rank's log has the version of NCCL",)
 
 
 def test_mnnvl_within_a_single_node_is_not_mnnvl() -> None:

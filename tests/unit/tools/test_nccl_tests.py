@@ -557,7 +557,7 @@ def test_singletons_behind_one_launcher_are_refused() -> None:
 def test_tables_of_two_ranks_behind_one_launcher_are_refused() -> None:
     lines = [f"[1,{rank}]<stdout>:{line}" for rank in range(2) for line in alone(0).split("\n")]
     reading = nccl_tests.read({0: "\n".join(lines)})
-    assert "a table of [1,1]<stdout>: beside that of [1,0]<stdout>:" in reading.reason
+    assert "a table of [1,1]<stdout>: next to that of [1,0]<stdout>:" in reading.reason
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -323,7 +323,7 @@ def test_a_bare_log_is_unknown() -> None:
         ({"arrived": sums(differences=["missing: a"])}, "server on node2: missing: a"),
         ({"arrived": sums(sha256="cd" * 32)}, "without a difference"),
         ({"arrived": "{"}, "no whole JSON"),
-        ({"sent": json.dumps({**SUMS, "sha256": "cd" * 32})}, "another manifest"),
+        ({"sent": json.dumps({**SUMS, "sha256": "cd" * 32})}, "manifest of other files"),
     ],
 )
 def test_sums_that_do_not_agree_refuse(changes: dict[str, str], why: str) -> None:

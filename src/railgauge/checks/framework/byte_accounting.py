@@ -80,9 +80,9 @@ def contradictions(claim: Claim, record: Record) -> Iterator[Contradiction]:
         yield Contradiction(
             "counters",
             f"counters contradict: {message}{elsewhere}",
-            f"ip route get from {claim.node} to its peer; which file is the tool, of which package?"
+            f"ip route get from {claim.node} to its peer; which file and package is the tool?"
             if elsewhere
-            else "which file is the tool, of which package? compare with another tool",
+            else "which file and package is the tool? compare with another tool",
         )
     elif claim.wire_bytes is not None:
         most = (1 + _SENT_AGAIN) * claim.wire_bytes + _OTHERS_BYTES

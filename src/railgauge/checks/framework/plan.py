@@ -184,7 +184,7 @@ def refuse_another_plan(before: Sequence[Planned], now: Sequence[Planned]) -> No
     if changed:
         raise ReframeError(
             f"the selected cases are not those of the campaign's plan: {changed[0]} and "
-            f"{len(changed) - 1} others are new, gone or changed; measure anew: railgauge accept"
+            f"{len(changed) - 1} others are new, gone or changed; measure again: railgauge accept"
         )
 
 

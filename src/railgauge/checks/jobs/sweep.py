@@ -354,7 +354,7 @@ class SweepCheck(StrictCheck):
         from outside, its agents were too, and none of them is lost.
         """
         gone = [node for node, why in self._raw.lost.items() if why == results_file.NOT_OURS]
-        why = "not measured: it was somebody else's when the job began"
+        why = "not measured: another job had it when this one began"
         without = slurm_queue.session.left_out(self.job.name)
         left_out = {n: without.get(n) or Failure(TAKEN, f"{why}: {n}", (n,)) for n in gone}
         self._absent = {**self._absent, **left_out}

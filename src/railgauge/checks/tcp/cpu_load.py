@@ -254,7 +254,7 @@ def in_other_state(
     where = observed.get("on") or node
     if "before" not in observed or "after" not in observed:
         why = observed.get("lost", "it was not looked at")
-        return wrong(f"nobody knows how busy {where} was during the test: {why}")
+        return wrong(f"the load of {where} during the test is unknown: {why}")
     before, after = observed["before"], observed["after"]
     seconds = after["at"] - before["at"]
     if seconds < _WITHIN * tool_s:
@@ -316,7 +316,7 @@ def _misplaced(
         near = set(stressor.cpus_in(observed["near"]))
         if (tool & near) if state == "far" else (tool - near):
             failures += wrong(
-                f"the tool ran on CPUs {observed['tool_cpus']} above {where}, of which "
+                f"the tool ran on CPUs {observed['tool_cpus']} above {where}: "
                 f"{observed['near']} are near the NIC, and the state is {state}"
             )
         return failures

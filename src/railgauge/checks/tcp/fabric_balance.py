@@ -284,7 +284,7 @@ class FabricCheck(SweepCheck):
     def _carried(self) -> list[Uplink]:
         """What each uplink carried; CountersError where that is not known."""
         if self._counting is None:
-            raise CountersError("nobody has counted")
+            raise CountersError("they were not counted")
         return self._counting.kept(Path(self.stagedir))
 
 

@@ -61,7 +61,7 @@ def library(root: Path, name: str, version: str) -> str:
         matched = re.fullmatch(re.escape(name.partition(".so")[0]) + r"\.so\." + version, target)
         if matched and target != name:
             return matched[1]
-    raise FactError(f"no {name} in the system's library folders that tells its version")
+    raise FactError(f"no {name} in the system's library folders that has its version")
 
 
 def cuda(text: str) -> str:

@@ -99,7 +99,7 @@ def _place(order: CpuLoadOrder, role: str, facts: Facts) -> None:
     beside = allowed - {sibling for cpu in tool for sibling in _siblings(cpu)}
     if state == "beside" and not beside:
         raise PathError(
-            f"this node has no CPU beside {folded(tool)}, the tool's, of {folded(allowed)}"
+            f"this node has no CPU other than the tool's, {folded(tool)}, of {folded(allowed)}"
         )
     contention["stressed"] = folded(beside if state == "beside" else tool)
 
@@ -241,7 +241,7 @@ def made(order: CpuLoadOrder | None, role: str, facts: Facts, peer: Peer) -> Ite
             host = contention.get("on")
             numa = before["numa_nodes"] if before and host else []
             if before and host and order.state == "far" and len(numa) < 2:
-                nodes = f"NUMA node {numa[0]}" if numa else "NUMA nodes that nobody knows"
+                nodes = f"NUMA node {numa[0]}" if numa else "unknown NUMA nodes"
                 _nowhere_far(facts, f"the CPUs of {host}, {before['cpus']}, are of {nodes}", numa)
         own_s = _own_user_s()
         yield

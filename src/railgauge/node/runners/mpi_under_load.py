@@ -89,7 +89,7 @@ def run_beside(order: ProgramOrder, lane: client_server.Lane, transfer: Call, ra
 
 def serve(orders: MpiUnderLoadOrder, lane: client_server.Lane, rank: int) -> tuple[Call, Call]:
     """The server's node: the tool's call, and the MPI program's."""
-    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run with")
     server, port = client_server.start_server(lane, time.monotonic() + orders.order.start_limit_s)
     try:
         if port is None:
@@ -111,7 +111,7 @@ def serve(orders: MpiUnderLoadOrder, lane: client_server.Lane, rank: int) -> tup
 
 def connect(orders: MpiUnderLoadOrder, lane: client_server.Lane, rank: int) -> tuple[Call, Call]:
     """The client's node, likewise."""
-    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run beside")
+    idle = Call.never_started(f"beside{rank}", "not started: no transfer to run with")
     if not wait_for("ready.json", orders.order.start_limit_s + 5, given_up="server.json"):
         note = f"not started: no server on {orders.hosts['server']}"
         return Call.never_started("client", note), idle

@@ -204,7 +204,7 @@ def _lines() -> Iterator[str]:
     while True:
         step_s = SILENT_S / _SILENT_STEPS
         if not any(select.select([0], [], [], step_s)[0] for _ in range(_SILENT_STEPS)):
-            _refuse(f"no word for {SILENT_S:g} s from whoever asked for the stressors")
+            _refuse(f"no word for {SILENT_S:g} s from the process that asked for the stressors")
         data = os.read(0, 1 << 12)
         if not data:
             return

@@ -193,7 +193,7 @@ def _find_rail(wanted: RailOrder, rail: int, facts: Facts) -> None:
     if rail not in known:
         why = f"no {names[rail]}, rail {rail}, {listed}" if names else f"no rail {rail} {listed}"
     elif not names and len(there) != wanted.count:
-        why = f"which is rail {rail} nothing tells {listed}, expected {wanted.count} of them"
+        why = f"rail {rail} is not identified {listed}, expected {wanted.count} of them"
     if why:
         facts["rail_missing"] = why
         raise PathError(why)

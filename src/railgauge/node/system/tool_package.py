@@ -167,7 +167,7 @@ def _by_rpm(path: str) -> str | None:
         raise NoAnswerError(f"rpm ended with {answer.returncode}: {' '.join(lines[-1:])}")
     owners = [line for line in lines if not line.startswith("\t")]
     if len(owners) != 1:
-        return f"unknown (listed by {', '.join(owners) or 'nobody'})"
+        return f"unknown (listed by {', '.join(owners) or 'no package'})"
     digests = dict(line[1:].split("\t", 1) for line in lines if line.startswith("\t"))
     digest = digests.get(path, "")
     algorithm = _RPM_DIGESTS.get(len(digest))

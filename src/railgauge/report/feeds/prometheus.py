@@ -131,7 +131,7 @@ def metrics(
     if verdict.simulated:
         raise RailgaugeError(
             f"campaign {campaign.id} is a rehearsal: it says nothing of any node",
-            next_step="railgauge campaigns lists those that measured",
+            next_step="railgauge campaigns lists the others",
         )
     file = _File()
     system = campaign.system

@@ -239,7 +239,7 @@ def trends(campaigns: Sequence[Past]) -> list[Curve]:
                 m = _measurement(row)
             except (ValueError, TypeError):
                 continue
-            if METRICS[m.metric].alike or m.metric == "latency":
+            if METRICS[m.metric].comparable or m.metric == "latency":
                 key = str(row.get("check")), str(row.get("partition")), numbers.measured(m)
                 values.setdefault(key, {}).setdefault(number, []).append(m)
                 limits.setdefault((key, number), []).append(row)

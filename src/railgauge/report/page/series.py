@@ -277,7 +277,7 @@ def _described(one: Number, check: int, reference: str) -> dict[str, Any]:
         "measured": numbers.measured(m),
         "unit": metric.unit.removeprefix("1"),
         "more": metric.better == "more",
-        "alike": metric.alike,
+        "comparable": metric.comparable,
         "reference": reference,
         "lowest": bounds.lowest if bounds else None,
         "highest": bounds.highest if bounds else None,

@@ -314,7 +314,7 @@ def _baselines(
     if bare:
         reason = f"no reference for {', '.join(bare)}: needs a baseline before it can be accepted"
         stating = [field for fields in unstated.values() for field in fields or ()]
-        floors = f"state {', '.join(stating)}, of which floors follow; or " if stating else ""
+        floors = f"state {', '.join(stating)}, which give floors; or " if stating else ""
         return [Line("hint", thing, reason, f"{floors}railgauge accept --mode baseline")]
     if not checks:
         return []
@@ -360,7 +360,7 @@ def expected_state(system: System, checks: Mapping[str, Check]) -> list[Line]:
         if needed:
             reason = f"{shown(path)}: no such file, and {', '.join(needed)} is required"
             return [Line("problem", thing, reason, step)]
-        reason = f"{shown(path)}: no such file: nobody looks at firmware and tuning"
+        reason = f"{shown(path)}: no such file: firmware and tuning are not checked"
         return [Line("hint", thing, reason, step)]
     names = {partition.name for partition in system.partitions}
     strangers = sorted({e.partition for e in stated.expected if e.partition} - names)

@@ -240,7 +240,7 @@ def _missing(outputs: Mapping[str, Output], options: Options | None) -> list[str
     # A client cut before its total would leave its first interval in the total's place.
     interval = (options.interval_s if options else None) or 1
     if options is not None and options.duration_s <= interval and not outputs["client"].intervals:
-        missing.append("an interval beside the total (client)")
+        missing.append("an interval as well as the total (client)")
     return missing
 
 

@@ -74,7 +74,7 @@ def read(logs: Mapping[int, str], hosts: Mapping[int, str]) -> Used:
             problems.add(f"no connection between nodes in the logs of {', '.join(silent)}")
     versions = sorted({log.version for log in parsed.values() if log.version})
     if parsed and not versions:
-        problems.add("no rank's log tells the version of NCCL")
+        problems.add("no rank's log has the version of NCCL")
     return Used(
         seen={
             "within_nodes": tuple(sorted(within)),

@@ -112,7 +112,7 @@ def read(
         result.validation or verdict.checked
         for result, verdict in zip(results, judged, strict=True)
     ):
-        reason += ", whose values were not checked,"
+        reason += " (values not checked)"
     ended = _all_ended(results, calls, options)
     if ended or all(result.concluded for result in results):
         end = "every rank ended with exit code 0" if ended else "the tool says that it concluded"

@@ -227,7 +227,7 @@ class _Reader:
             mine, other = self.tag or "no prefix", tag or "no prefix"
             raise ParseError(
                 number,
-                f"a table of {other} beside that of {mine}",
+                f"a table of {other} next to that of {mine}",
                 "one table (did every rank start alone?)",
             )
 

@@ -129,7 +129,7 @@ class _Reader:
             self._failed(body)
             return
         elif _FAILURE.search(body):
-            raise ParseError(number, quote(line), "no failure beside WDT's own lines")
+            raise ParseError(number, quote(line), "no failure outside WDT's own lines")
         if _FEWER.fullmatch(body.strip()):
             raise ParseError(
                 number, "FEWER_PORTS", "a receiver on all of its ports; some are in use"

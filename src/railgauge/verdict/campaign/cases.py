@@ -363,8 +363,12 @@ def read(campaign: Campaign) -> list[Case]:
             for run, attempt in ended.get(planned.key, ()):
                 for case in _cases(planned, attempt, run, session):
                     case = dataclasses.replace(case, unavailable=_unavailable(campaign, case))
-                    of_place = retests if case.repeats else attempts[case.place]
-                    (job_cases if case.of_job else of_place).append(case)
+                    if case.of_job:
+                        job_cases.append(case)
+                    elif case.repeats:
+                        retests.append(case)
+                    else:
+                        attempts[case.place].append(case)
         not_run = {case.place: case for case in _cases(planned, None, 0)}
         for place, tries in attempts.items():
             tries = tries or [not_run[place]]

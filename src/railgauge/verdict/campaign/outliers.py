@@ -1,4 +1,4 @@
-"""Places that stand out among their peers in one campaign: fast enough for a floor, and not alike.
+"""Places that stand out among their peers in one campaign: fast enough for a floor, and worse.
 
 A first look, until baselines say what is normal for a place: the modified z-score of B. Iglewicz
 and D. Hoaglin (How to Detect and Handle Outliers, 1993), by median and median absolute deviation,
@@ -28,9 +28,9 @@ from railgauge.verdict.campaign.cases import Case
 #: Of fewer places none is an outlier: two of three may be the odd ones.
 LEAST_PLACES = 4
 
-#: Numbers that are not alike at all places (`Metric.alike`) are judged where nothing else does;
-#: they may differ by so many times what others may: at the default nothing stands out that is less
-#: than 87.5 % worse. A choice of ours.
+#: Numbers that are not comparable at all places (`Metric.comparable`) are judged where nothing else
+#: does; they may differ by so many times what others may: at the default nothing stands out that
+#: is less than 87.5 % worse. A choice of ours.
 LOOSELY = 5
 
 #: All of a measurement's condition but its places. (A million are asked; `replace` takes ten times
@@ -109,7 +109,7 @@ def is_judged(case: Case, row: Row) -> bool:
     """Whether a number is compared with its peers: where all places should have the same, or where
     nothing else judges it.
     """
-    return row.gates and (_is_alike(row) or (case.unreferenced and not row.reference))
+    return row.gates and (_is_comparable(row) or (case.unreferenced and not row.reference))
 
 
 def have_peers(measured: Sequence[tuple[Case, Row]]) -> bool:
@@ -142,11 +142,11 @@ def _are_enough(measured: Sequence[tuple[Case, Row]]) -> bool:
 
 def least_spread_of(case: Case, row: Row) -> float:
     """The least spread of the places of a condition, as a share of their median."""
-    return case.peer_spread * (1 if _is_alike(row) else LOOSELY)
+    return case.peer_spread * (1 if _is_comparable(row) else LOOSELY)
 
 
-def _is_alike(row: Row) -> bool:
-    return METRICS[row.measurement.metric].alike
+def _is_comparable(row: Row) -> bool:
+    return METRICS[row.measurement.metric].comparable
 
 
 def condition(case: Case, measurement: Measurement) -> Hashable:

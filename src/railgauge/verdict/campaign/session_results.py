@@ -92,10 +92,7 @@ def _held_against(folder: Path, reported: Attempt, end: Attempt | None) -> Attem
         # It came to no end, and has no result.
         pass
     elif end is None and (reported.result == "pass" or _has_record(folder, reported.stagedir)):
-        damage = (
-            f"{folder / ENDED}: has no end of this case, so that nobody can tell "
-            "whether its record is the one that was measured"
-        )
+        damage = f"{folder / ENDED}: has no end of this case, so its record cannot be trusted"
     elif end is not None and end.damage:
         damage = end.damage
     elif end is not None and end.result != reported.result:

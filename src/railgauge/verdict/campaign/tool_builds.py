@@ -187,7 +187,7 @@ def _differences(
             )
         elif name not in used:
             differences.append(
-                f"measured with {name} {known}, of which this campaign states no version"
+                f"measured with {name} {known}; this campaign states no version of it"
             )
     return tuple(differences)
 

@@ -29,7 +29,7 @@ from railgauge.verdict.comparison.significance import Ints, numbered
 
 #: Metrics that are steady enough to decide. Where a start's time, or the worst of a thousand
 #: messages, remains unknown, the rest still has its answer.
-DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.alike))
+DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.comparable))
 
 #: The columns of a campaign's table that its side is made of.
 TABLE_COLUMNS = (
@@ -338,7 +338,7 @@ def compare(
             f"no place was measured under one condition on both sides: before "
             f"{before['place'].n_unique()} places such as {_first(before)}, after "
             f"{after['place'].n_unique()} such as {_first(after)}",
-            next_step="name places and conditions alike on both sides; what a campaign measured: "
+            next_step="use the same places and conditions on both sides; what a campaign measured: "
             "railgauge verdict --all CAMPAIGN",
         )
     places, missing = _places(links, result)

@@ -50,10 +50,10 @@ _MOST_SPREAD = math.log(10)
 
 #: A number that is this much worse than the value, and beyond the usual noise, may be of a bad
 #: place: its condition has no bound. It is a difference of logarithms, as the verdict has it for
-#: numbers that are not alike.
+#: numbers that are not comparable.
 _STANDS_OUT = math.log1p(STANDS_OUT * LOOSELY * Case.peer_spread)
 
-#: A rate that is the same at all good places has no bound so far below: its places are not alike,
+#: A rate that is the same at all good places has no bound so far below: its places differ,
 #: and what is stored would let a bad link pass.
 _MOST_BELOW = 0.3
 
@@ -184,7 +184,7 @@ def _of_results(table: pl.DataFrame) -> Iterator[str]:
 
 
 def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[str]:
-    """Nodes that were not alike, among each other or from one campaign to the next."""
+    """Nodes that differ, among each other or from one campaign to the next."""
     by_partition = table.select("partition", "nodes").unique().sort("partition", "nodes")
     for (partition,), nodes in by_partition.group_by("partition", maintain_order=True):
         names = {node for text in nodes["nodes"] for node in text.split(",") if node}
@@ -208,7 +208,7 @@ def _of_numbers(table: pl.DataFrame) -> Iterator[str]:
     # As the verdict counts a place: by the worst of its runs.
     for (peers, metric), rows in table.group_by("peers", "metric", maintain_order=True):
         known = METRICS[str(metric)]
-        if not known.alike:
+        if not known.comparable:
             continue
         worst = rows.sort("value", descending=known.better != "more", maintain_order=True)
         worst = worst.unique("place", keep="first", maintain_order=True)
@@ -285,7 +285,7 @@ def _proposal(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Proposal:
         metric = METRICS[row["metric"]]
         distance = bound.tried(false_rejections.MOST_REJECTED / len(judged))
         share = bound.share(distance)
-        if metric.alike and metric.better == "more" and share > _MOST_BELOW:
+        if metric.comparable and metric.better == "more" and share > _MOST_BELOW:
             left_out.append(
                 f"{row['condition']}: its places differ too much, a bound would be "
                 f"{share:.0%} below: which of them is right?"

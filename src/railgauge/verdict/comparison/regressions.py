@@ -108,8 +108,8 @@ def _worse(compared: Comparison, campaign: Campaign, earlier: Campaign) -> Itera
             "reject",
             "worse",
             f"{row['condition']}: {row['before']:.4g} to {row['after']:.4g}, "
-            f"{row['change']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%}) beside what all "
-            f"places changed by, since {earlier.id}",
+            f"{row['change']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%}) apart from what "
+            f"all places changed by, since {earlier.id}",
             check=row["family"],
             partition=row["partition"],
             nodes=tuple(row["nodes"].split(",")),
@@ -139,8 +139,8 @@ def _shifts(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
                 "inconclusive",
                 "cannot-tell",
                 f"all places of {each.name}: {each.shift['change']:+.1%} "
-                f"({low:+.1%} to {high:+.1%}) since {earlier.id}: nobody can tell "
-                "whether all are as they were",
+                f"({low:+.1%} to {high:+.1%}) since {earlier.id}: cannot tell whether "
+                "all are as they were",
                 partition=each.partition,
                 next_step=f"measure more often: railgauge accept --compare {earlier.id} --runs 5",
             )
@@ -156,8 +156,8 @@ def _undecided(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
     yield Finding(
         "inconclusive",
         "cannot-tell",
-        f"of {unknown.height} of {compared.places.height} places under a condition nobody can tell "
-        f"whether they are as in {earlier.id}: {_first(named)}",
+        f"cannot tell whether {unknown.height} of {compared.places.height} places under a "
+        f"condition are as in {earlier.id}: {_first(named)}",
         next_step=f"measure more often: railgauge accept --compare {earlier.id}{runs}",
     )
 

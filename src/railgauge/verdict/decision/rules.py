@@ -304,7 +304,7 @@ def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
             "two-states",
             f"measured with two states of {node}: its fingerprint was {', then '.join(states)}",
             nodes=(node,),
-            next_step="measure anew: railgauge accept",
+            next_step="measure again: railgauge accept",
         )
         for node, states in sorted(seen.items())
         if len(states) > 1
@@ -376,7 +376,7 @@ def _restart_findings(restarted: Sequence[Restart]) -> list[Finding]:
             restart.message,
             nodes=(restart.node,),
             next_step=f"journalctl --boot=-1 on {restart.node}, and the event log of its BMC, say "
-            "why; then measure anew: railgauge accept",
+            "why; then measure again: railgauge accept",
         )
         for restart in restarted
     ]
@@ -391,7 +391,7 @@ def _provenance_findings(cases: Sequence[Case]) -> list[Finding]:
             changed.message,
             partition=changed.partition,
             nodes=changed.build.nodes,
-            next_step="install the package anew, and measure again; or build it: make stack",
+            next_step="reinstall the package, then measure again; or build it: make stack",
         )
         for changed in not_as_packaged(cases)
         if changed.strict

@@ -236,7 +236,7 @@ def _size(row: Row) -> int:
 
 def _is_judged(row: Row) -> bool:
     metric = METRICS[row.measurement.metric]
-    return row.gates and metric.alike and metric.better == "more"
+    return row.gates and metric.comparable and metric.better == "more"
 
 
 def _rails(case: Case, row: Row | None) -> tuple[str, str] | None:

@@ -117,7 +117,7 @@ def locate(
         tuple(missing for located in located_families for missing in located.missing),
         max((located.rounds for located in located_families), default=0),
         tuple(sorted(nodes, key=natural)),
-        tuple(dict.fromkeys(why for located in located_families for why in located.alike)),
+        tuple(dict.fromkeys(why for located in located_families for why in located.no_evidence)),
         tuple(pair for located in located_families for pair in located.unrepeated),
         min((one.fewest for one in located_families if one.fewest is not None), default=None),
         tuple(sorted(passed_nodes(cases) - failed, key=natural)),
@@ -173,7 +173,7 @@ def _locate_family(family: Family) -> Located:
         suspects=tuple(
             dataclasses.replace(suspect, checks=(family.check,)) for suspect in located.suspects
         ),
-        alike=tuple(prefix + why for why in located.alike),
+        no_evidence=tuple(prefix + why for why in located.no_evidence),
     )
 
 

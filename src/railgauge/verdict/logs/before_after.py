@@ -327,8 +327,8 @@ def _nothing_in_common(sides: Sequence[_OneSide]) -> RailgaugeError:
     ]
     return RailgaugeError(
         f"no place was measured under one condition on both sides: {'; '.join(shown)}",
-        next_step="measure the same on both sides, or name the files alike (rail01.log and "
-        "rail01.log); railgauge read says what is in each",
+        next_step="measure the same on both sides, or give the files the same names (rail01.log "
+        "and rail01.log); railgauge read says what is in each",
     )
 
 

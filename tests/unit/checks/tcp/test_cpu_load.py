@@ -160,7 +160,7 @@ Change = Callable[[dict[str, Any]], object]
         (lambda said: said["after"].update(running=False), "ended early"),
         (lambda said: said["after"].update(bound_to=[0, 1, 2]), "where it should be"),
         (lambda said: said["after"].update(at=11.0), "looked at for 1.0 s"),
-        (lambda said: said.pop("after"), "nobody knows"),
+        (lambda said: said.pop("after"), "is unknown"),
         (lambda said: said.update(state="idle"), "nothing says that n1 was busy"),
         (lambda said: said.update(tool_cpus="2-3"), "which is not busy"),
     ],

@@ -170,7 +170,7 @@ def test_a_program_that_fails_fails_the_job(ran: Ran) -> None:
 def test_without_a_transfer_the_program_is_not_run(ran: Ran, role: str) -> None:
     call = ran["no server"].line(role)["call"]
     assert call["exit_code"] is None
-    assert call["note"] == "not started: no transfer to run beside"
+    assert call["note"] == "not started: no transfer to run with"
 
 
 def test_alone_there_is_the_program_and_no_transfer(ran: Ran) -> None:

@@ -75,7 +75,7 @@ def test_where_nobody_can_tell_of_all_that_is_said(root: Path) -> None:
 def test_what_nobody_can_tell_is_named(root: Path) -> None:
     (finding,) = of_comparison(later(root, rates(1, n5=0.98)))
     assert (finding.kind, finding.weight) == ("cannot-tell", "inconclusive")
-    assert "of 1 of 8 places" in finding.message
+    assert "whether 1 of 8 places" in finding.message
     assert finding.message.endswith(f"as in {measured.name(0)}: RdmaBandwidth {SLOW}")
 
 

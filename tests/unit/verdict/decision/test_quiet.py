@@ -100,7 +100,7 @@ def test_a_bad_one_at_once_speaks_against_the_node_and_not_the_reference(
     alone(at_fault, "n2", "n1", value=4.0)
     (family,) = families(read(at_fault.write()), {})
     family.evidence.judge()
-    assert family.evidence.alike == []
+    assert family.evidence.no_evidence == []
     lows = [family.evidence.results[number] for number in family.evidence.lows]
     assert [low.receiver.node for low in lows if low.quiet] == ["n2"]
 

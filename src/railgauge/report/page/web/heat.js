@@ -71,7 +71,7 @@ class HeatMap {
     const made = [];
     for (const [condition, found] of places) {
       const about = conditions[condition];
-      const weight = (found.bad ? 4 : 0) + (about.gates ? 2 : 0) + (about.alike ? 1 : 0);
+      const weight = (found.bad ? 4 : 0) + (about.gates ? 2 : 0) + (about.comparable ? 1 : 0);
       const title = `${about.measured}, ${about.partition}`;
       made.push({ about, rows: found.rows, by: "nodes", least: found.pairs.size, weight: weight + 0.5, title: `${title}: node × node` });
       // Of many nodes with a few partners each, nearly all cells of node × node are empty.
