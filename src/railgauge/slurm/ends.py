@@ -20,7 +20,7 @@ _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node (?P<node>[^\s:]
 
 #: srun's message when one task's exit code ends all others, and its messages for each node then.
 _ABORTED = re.compile(r"^srun: .*Job step aborted|^srun: Terminating StepId=", re.MULTILINE)
-#: 143 is how a rank of ours ends at SIGTERM, which Slurm sends before SIGKILL since 26.05.
+#: 143 is how a rank of ours ends at SIGTERM, which Slurm sends before SIGKILL.
 _ENDED = re.compile(
     r"^srun: error: (?P<node>[^\s:]+): tasks? [\d,-]+: "
     r"(?:Killed|Terminated|Exited with exit code 143$)",

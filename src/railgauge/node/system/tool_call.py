@@ -223,14 +223,12 @@ def _pmi_connection(environment: Mapping[str, str]) -> list[int]:
     """The open file by which an MPI program asks its launcher for its peers (PMI_FD, of PMI-1 and
     PMI-2): it is inherited, and PMIx needs none.
     """
-    number = environment.get("PMI_FD", "")
-    if not number.isdigit():
-        return []
     try:
-        os.fstat(int(number))
-    except (OSError, OverflowError):
+        number = int(environment.get("PMI_FD", ""))
+        os.fstat(number)
+    except (ValueError, OSError, OverflowError):
         return []
-    return [int(number)]
+    return [number]
 
 
 class Call:

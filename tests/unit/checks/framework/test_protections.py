@@ -485,8 +485,8 @@ def test_a_node_whose_ranks_the_launcher_ended_is_not_accused() -> None:
     assert not any("n1" in failure.nodes for failure in failures(evidence))
 
 
-#: What srun of Slurm 26.05.5 printed where a rank on n1 had failed, in the lab: it sends SIGTERM
-#: first, at which a rank of ours ends with 143.
+#: What srun of Slurm 26.05.5 printed in the lab where a rank on n1 had failed. Slurm sends SIGTERM
+#: before SIGKILL, at which a rank of ours ends with 143.
 TERMINATED = """\
 srun: error: n1: task 0: Exited with exit code 1
 srun: Terminating StepId=5.0

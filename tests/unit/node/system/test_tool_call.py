@@ -39,7 +39,7 @@ def test_a_tool_has_the_launchers_pmi_connection(monkeypatch: pytest.MonkeyPatch
         assert call.exit_code == 0 and launchers.recv(100) == b"cmd=init\n"
 
 
-@pytest.mark.parametrize("number", ["", "fd", "-1", "999999", str(10**30)])
+@pytest.mark.parametrize("number", ["", "fd", "²", "-1", "999999", str(10**30)])
 def test_a_pmi_connection_that_is_none_is_not_passed_on(
     monkeypatch: pytest.MonkeyPatch, number: str
 ) -> None:

@@ -294,6 +294,7 @@ def test_program_that_is_nowhere_is_told(node: Path) -> None:
         ("nccl-tests", "2.17.6, NCCL 2.28.9+cuda13.0", {"nccl-tests": "2.17.6", "nccl": "2.28.9"}),
         ("iperf3", "iperf 3.18 (cJSON 1.7.15)", {"iperf3": "3.18"}),
         ("mpi_world", "Open MPI v5.0.7, package: Debian OpenMPI", {"mpi_world": "5.0.7"}),
+        ("mpi_world", "MPICH Version: 5.0.2", {"mpi_world": "5.0.2"}),
         ("lftp", "LFTP | Version 4.9.2 | Copyright (c) 1996-2020", {"lftp": "4.9.2"}),
         ("scp", "OpenSSH_9.9p1-hpn18.6.2, OpenSSL 3.0.15", {"openssh": "9.9", "hpn": "18.6.2"}),
         ("wdt", "unknown (No such file)", {}),
