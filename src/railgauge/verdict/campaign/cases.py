@@ -230,10 +230,19 @@ def _at_every_place(planned: Planned, like: Case) -> list[Case]:
     return [_at_place(place, like) for place in planned.places]
 
 
-def _at_place(place: Place, like: Case) -> Case:
-    name = f"{like.check} {place.name}" if place.name else like.name
-    what: dict[str, Any] = {"place": place.name, "kind": place.kind, "condition": place.condition}
-    return dataclasses.replace(like, name=name, nodes=place.nodes or like.nodes, **what)
+def _at_place(place: Place, whole: Case, **changes: Any) -> Case:
+    """The same at that place. There are tens of thousands of places, and each copy takes its time:
+    `changes` are made in the same one.
+    """
+    return dataclasses.replace(
+        whole,
+        name=f"{whole.check} {place.name}" if place.name else whole.name,
+        nodes=place.nodes or whole.nodes,
+        place=place.name,
+        kind=place.kind,
+        condition=place.condition,
+        **changes,
+    )
 
 
 def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list[Case]:
@@ -257,7 +266,7 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
     cases = []
     for place in planned.places:
         if place.name in results:
-            cases.append(_measured(_at_place(place, whole), results[place.name]))
+            cases.append(_measured(place, whole, results[place.name]))
         elif place.name in case_record.not_run:
             not_run = dataclasses.replace(
                 whole, result="not run", reason=case_record.not_run[place.name]
@@ -267,10 +276,7 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
     for result in case_record.results:
         if result.like and (like := places.get(result.like)):
             retested = dataclasses.replace(like, name=result.place, nodes=result.nodes, needs=())
-            case = dataclasses.replace(
-                _at_place(retested, whole), like=like.name, quiet=result.quiet
-            )
-            cases.append(_measured(case, result))
+            cases.append(_measured(retested, whole, result, like=like.name, quiet=result.quiet))
     if damage := _unplanned(planned, case_record):
         return _at_every_place(planned, dataclasses.replace(whole, damage=damage))
     bad = [case for case in cases if case.result != "pass" or not case.passed]
@@ -306,15 +312,16 @@ def _unplanned(planned: Planned, case_record: record.Record) -> str:
     return f"its record has several results of {', '.join(repeated)}" if repeated else ""
 
 
-def _measured(case: Case, result: record.Result) -> Case:
+def _measured(place: Place, whole: Case, result: record.Result, **changes: Any) -> Case:
     good = not result.failures and all(row.within is not False for row in result.rows)
-    word = case.result
+    word = whole.result
     if word in ("pass", "fail"):
         word = "pass" if good else "fail"
-    return dataclasses.replace(
-        case,
+    return _at_place(
+        place,
+        whole,
         result=word,
-        reason="" if word == "pass" else case.reason,
+        reason="" if word == "pass" else whole.reason,
         rows=result.rows,
         failures=result.failures,
         calls=result.calls,
@@ -327,6 +334,7 @@ def _measured(case: Case, result: record.Result) -> Case:
             for node, node_facts in result.facts.items()
             if node_facts.get("fingerprint")
         },
+        **changes,
     )
 
 
@@ -354,14 +362,17 @@ def read(campaign: Campaign) -> list[Case]:
         for session, ended in sessions.items():
             for run, attempt in ended.get(planned.key, ()):
                 for case in _cases(planned, attempt, run, session):
-                    case = dataclasses.replace(case, unavailable=_unavailable(campaign, case))
+                    if unavailable := _unavailable(campaign, case):
+                        case = dataclasses.replace(case, unavailable=unavailable)
                     group = (
                         job_cases if case.of_job else retests if case.like else attempts[case.place]
                     )
                     group.append(case)
-        not_run = {case.place: case for case in _cases(planned, None, 0)}
+        not_run: dict[str, Case] = {}
         for place, tries in attempts.items():
-            tries = tries or [not_run[place]]
+            if not tries:
+                not_run = not_run or {case.place: case for case in _cases(planned, None, 0)}
+                tries = [not_run[place]]
             cases += [
                 c
                 for c in tries

@@ -68,15 +68,12 @@ def error_counters(facts: Mapping[str, Any]) -> Mapping[str, int]:
     counters = device_record.get("counters") if isinstance(device_record, dict) else None
     if not isinstance(counters, dict):
         return {}
-    return {name: growth for name, growth in counters.items() if _is_of_errors(name)} or _NONE
+    return {name: counters[name] for name in _of_errors(tuple(counters))}
 
 
-_NONE: Mapping[str, int] = {}
-
-
-@functools.lru_cache(maxsize=100_000)
-def _is_of_errors(name: str) -> bool:
-    return _ERRORS.fullmatch(name) is not None
+@functools.lru_cache(maxsize=10_000)
+def _of_errors(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if _ERRORS.fullmatch(name))
 
 
 def without_details(result: Result, line: Line) -> Result:
