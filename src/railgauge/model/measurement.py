@@ -171,7 +171,7 @@ class Measurement:
         """The inverse of `as_dict`; ValueError where the document is not one."""
         plain = dict(fields)
         unit = plain.pop("unit", None)
-        measurement = _DOCUMENT.validate_python(plain)
+        measurement: Measurement = _DOCUMENT.validator.validate_python(plain)
         if unit != measurement.unit:
             raise ValueError(f"{measurement.metric} in {unit!r}, expected {measurement.unit!r}")
         return measurement

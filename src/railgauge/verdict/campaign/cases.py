@@ -298,8 +298,8 @@ def _unplanned(planned: Planned, case_record: record.Record) -> str:
     """
     places = {place.name: place.nodes or planned.nodes for place in planned.places}
     for result in case_record.results:
-        strangers = set(result.nodes).difference(places.get(result.place, result.nodes))
-        if strangers:
+        expected = places.get(result.place, result.nodes)
+        if result.nodes != expected and (strangers := set(result.nodes).difference(expected)):
             return f"its record has {result.place or 'a result'} of {', '.join(sorted(strangers))}"
     names = [result.place for result in case_record.results]
     known = {place.name for place in planned.places}
@@ -412,11 +412,13 @@ def _with_preconditions(cases: Sequence[Case], plan: Sequence[Planned]) -> list[
         # A place that was left out is itself an unmet precondition of others.
         more, explained = False, []
         for case in cases:
-            # One that was not even skipped is missing because the session ended.
-            blocking = failed if case.result == "not run" else failed | aborted
             needed = needs.get((case.unique_name, case.partition, case.place), ())
-            unmet = [(n, place) for n, place in needed if (n, case.partition, place) in blocking]
-            if unmet and not case.finished:
+            unmet = []
+            if needed and not case.finished:
+                # One that was not even skipped is missing because the session ended.
+                blocking = failed if case.result == "not run" else failed | aborted
+                unmet = [(n, at) for n, at in needed if (n, case.partition, at) in blocking]
+            if unmet:
                 unmet_names = "; ".join(names.get(n, n[0]) for n in unmet)
                 reason = f"{PRECONDITION_FAILED}{unmet_names}"
                 case = dataclasses.replace(case, result="not run", reason=reason)

@@ -35,8 +35,8 @@ class NodeFacts(Mapping[str, Any]):
     __slots__ = ("_kept", "_line", "_names", "_node", "error_counters")
 
     def __init__(self, facts: Mapping[str, Any], line: Line, node: str) -> None:
-        self._kept = {name: _shared(facts[name]) for name in _KEPT if name in facts}
-        self._names = _names(tuple(facts))
+        self._names, kept = _names(tuple(facts))
+        self._kept = {name: _shared(facts[name]) for name in kept}
         self._line, self._node = line, node
         self.error_counters = error_counters(facts)
 
@@ -77,14 +77,17 @@ def _of_errors(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def without_details(result: Result, line: Line) -> Result:
-    """The same result with facts that are read again when they are asked for."""
+    """This result, with facts that are read again when they are asked for, and without claims."""
     facts = {sys.intern(node): NodeFacts(of, line, node) for node, of in result.facts.items()}
-    return result.model_copy(update={"facts": facts})
+    # A copy of each would take as long as all else here. Nobody has seen this one yet.
+    vars(result).update(facts=facts, claims=())
+    return result
 
 
 @functools.lru_cache(maxsize=1000)
-def _names(names: tuple[str, ...]) -> dict[str, None]:
-    return dict.fromkeys(names)
+def _names(names: tuple[str, ...]) -> tuple[dict[str, None], tuple[str, ...]]:
+    """All of these names, and which of them are kept."""
+    return dict.fromkeys(names), tuple(name for name in _KEPT if name in names)
 
 
 #: What was kept before, by its text: nodes have the same in many places.
