@@ -337,7 +337,9 @@ class Record(Document):
 
 
 class Line(NamedTuple):
-    """A line of a record with a result: its file, the first byte of it, and how many it has."""
+    """A line of a record: its file, where it starts and how long it is (bytes), and the place of
+    its result.
+    """
 
     path: Path
     start: int

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from railgauge.model.record import Line, Result
+from railgauge.common.errors import EnvironmentProblem
+from railgauge.model.record import BrokenRecordError, Line, Result
 
 #: What a verdict asks of every place.
 _KEPT = (
@@ -108,5 +109,11 @@ def _shared(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _read_again(line: Line) -> dict[str, dict[str, Any]]:
-    """The facts in a line of a record; BrokenRecordError where it is not the one that was read."""
-    return line.result().facts
+    """The facts in a line of a record; EnvironmentProblem where it is not the one that was read."""
+    try:
+        return line.result().facts
+    except BrokenRecordError as error:
+        raise EnvironmentProblem(
+            f"{error}; what a node told at {line.place or 'a place'} is not there any more",
+            next_step="the same again, while nobody changes the campaign's folder",
+        ) from None

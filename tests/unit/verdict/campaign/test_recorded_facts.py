@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge.campaign.folder import RESULT_FILE
+from railgauge.common.errors import EnvironmentProblem
 from railgauge.model import record
-from railgauge.model.record import BrokenRecordError, Line, Result
+from railgauge.model.record import Line, Result
 from railgauge.verdict.campaign import cases, recorded_facts
 from railgauge.verdict.campaign.recorded_facts import NodeFacts, error_counters
 from tests.unit import measured, records
@@ -76,21 +77,23 @@ def test_what_a_verdict_asks_of_every_place_is_kept(written: Path) -> None:
 def test_a_record_that_is_gone_is_no_fact(written: Path) -> None:
     facts = reduced(written)[0].facts["n1"]
     written.unlink()
-    with pytest.raises(BrokenRecordError, match="No such file"):
+    with pytest.raises(EnvironmentProblem, match="No such file"):
         facts.get("counters")
 
 
 def test_another_record_in_its_place_is_no_fact(written: Path) -> None:
     facts = reduced(written)[0].facts["n1"]
     written.write_text(written.read_text().replace("n1:n2", "n5:n6"))
-    with pytest.raises(BrokenRecordError, match="changed while it was read: has n5:n6 where n1:n2"):
+    with pytest.raises(
+        EnvironmentProblem, match="changed while it was read: has n5:n6 where n1:n2"
+    ):
         facts["counters"]
 
 
 def test_a_line_that_was_cut_is_no_fact(written: Path) -> None:
     facts = reduced(written)[1].facts["n3"]
     written.write_bytes(written.read_bytes()[:-40])
-    with pytest.raises(BrokenRecordError):
+    with pytest.raises(EnvironmentProblem):
         facts["counters"]
 
 
