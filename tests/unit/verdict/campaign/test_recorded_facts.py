@@ -84,9 +84,7 @@ def test_a_record_that_is_gone_is_no_fact(written: Path) -> None:
 def test_another_record_in_its_place_is_no_fact(written: Path) -> None:
     facts = reduced(written)[0].facts["n1"]
     written.write_text(written.read_text().replace("n1:n2", "n5:n6"))
-    with pytest.raises(
-        EnvironmentProblem, match="while it was read: has n5:n6 where n1:n2"
-    ):
+    with pytest.raises(EnvironmentProblem, match="while it was read: has n5:n6 where n1:n2"):
         facts["counters"]
 
 
