@@ -57,9 +57,9 @@ golden: ## write tests/data/golden anew
 	bin/bootstrap dev
 	.venv/bin/python -m tests.unit.checks.test_golden --write
 
-bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand, the page
+bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand: [AGAINST=commit]
 	bin/bootstrap lab dev browser
-	.venv/bin/python -m tests.bench
+	.venv/bin/python -m tests.bench $(AGAINST:%=--against %)
 
 example: ## write docs/example anew: the pages of two campaigns of the lab
 	bin/bootstrap python lab

@@ -4,12 +4,15 @@
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
                                logs fuzz rehearsal agents place locate suspects compare promote
                                power page coverage
+    python -m tests.bench --against REV [NAME...]  this build and that of a commit in turn, CPU time
+                               and memory of: help gate verdict large-verdict
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import datetime
 import functools
@@ -21,6 +24,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,6 +41,7 @@ from railgauge.model.record import Record, Standing, write_standings
 from railgauge.node.transport import results_file
 from railgauge.tools import iperf2, nccl_tests
 from tests import (
+    bench_against,
     bench_asked,
     bench_compare,
     bench_logs,
@@ -506,10 +511,19 @@ BENCHES = {f.__name__: f for f in _ALL}
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or list(BENCHES)
-    unknown = [name for name in chosen if name not in BENCHES]
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", allow_abbrev=False)
+    parser.add_argument("--against", metavar="REV", help="compare with the build of that commit")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    asked = parser.parse_args()
+    known = bench_against.WORKS if asked.against else BENCHES
+    unknown = [name for name in asked.names if name not in known]
     if unknown:
-        sys.exit(f"bench {' '.join(unknown)} is unknown; one of {', '.join(BENCHES)}")
+        sys.exit(f"bench {' '.join(unknown)} is unknown; one of {', '.join(known)}")
+    if asked.against:
+        with tempfile.TemporaryDirectory(prefix="railgauge-bench-") as area:
+            bench_against.compare(asked.against, asked.names, Path(area))
+        return
+    chosen = asked.names or list(BENCHES)
     for name in chosen:
         shutil.rmtree(AREA, ignore_errors=True)
         AREA.mkdir(parents=True)

@@ -58,6 +58,7 @@ _COMPARE = "src/railgauge/verdict/campaign/cases.py"
 _BOUNDS = "src/railgauge/checks/framework/bounds.py"
 _BOUNDS_TEST = "tests/unit/checks/framework/test_bounds.py"
 _RESUME = "tests/unit/acceptance/test_resume.py"
+_FACTS = "tests/unit/verdict/campaign/test_recorded_facts.py"
 _RULES = "tests/unit/verdict/decision/test_rules.py"
 _INNOCENTS = "tests/unit/locating/test_innocents.py"
 _SILENT_LEAVES = "tests/unit/verdict/location/test_silent_leaves.py"
@@ -1608,10 +1609,24 @@ MUTANTS = [
         f"{_RESUME}::test_an_end_that_is_not_of_this_case_is_no_result",
     ),
     Mutant(
+        "a record that was put in place of the one that was read has its facts",
+        "src/railgauge/model/record.py",
+        "if result.place != self.place:",
+        "if False:",
+        f"{_FACTS}::test_another_record_in_its_place_is_no_fact",
+    ),
+    Mutant(
+        "errors of a link that a record counts are forgotten",
+        "src/railgauge/verdict/campaign/recorded_facts.py",
+        "self.error_counters = error_counters(facts)",
+        "self.error_counters = {}",
+        f"{_FACTS}::test_what_a_verdict_asks_of_every_place_is_kept",
+    ),
+    Mutant(
         "an end with another record counts",
         _ATTEMPTS,
-        "hashlib.sha256(content).hexdigest() == digest",
-        "True",
+        "if found == digest:",
+        "if True:",
         f"{_RESUME}::test_an_end_that_is_not_of_this_case_is_no_result",
     ),
     Mutant(

@@ -172,12 +172,11 @@ class Measurement:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Measurement:
         """The inverse of `as_dict`; ValueError where the document is not one."""
-        plain = {name: value for name, value in fields.items() if name != "unit"}
-        measurement = _DOCUMENT.validate_python(plain)
-        if fields.get("unit") != measurement.unit:
-            raise ValueError(
-                f"{measurement.metric} in {fields.get('unit')!r}, expected {measurement.unit!r}"
-            )
+        plain = dict(fields)
+        unit = plain.pop("unit", None)
+        measurement: Measurement = _DOCUMENT.validator.validate_python(plain)
+        if unit != measurement.unit:
+            raise ValueError(f"{measurement.metric} in {unit!r}, expected {measurement.unit!r}")
         return measurement
 
 

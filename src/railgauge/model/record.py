@@ -12,7 +12,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import pydantic
 
@@ -199,6 +199,27 @@ class Ended(Document):
     record_sha256: str | None
 
 
+#: What was read before, by its text: the same references stand at thousands of places.
+_KNOWN_REFERENCES: dict[str, Reference] = {}
+_MOST_KNOWN = 10_000
+
+
+def _known_reference(value: object, validate: Callable[[object], Reference]) -> Reference:
+    """One that was read before, where it says the same."""
+    if not isinstance(value, Mapping):
+        return validate(value)
+    text = repr(value)
+    if (known := _KNOWN_REFERENCES.get(text)) is not None:
+        return known
+    reference = validate(value)
+    if len(_KNOWN_REFERENCES) < _MOST_KNOWN:
+        _KNOWN_REFERENCES[text] = reference
+    return reference
+
+
+_Known = Annotated[Reference, pydantic.WrapValidator(_known_reference)]
+
+
 def _measurement(value: object) -> object:
     return Measurement.from_dict(value) if isinstance(value, Mapping) else value
 
@@ -218,9 +239,9 @@ class Row:
         pydantic.BeforeValidator(_measurement),
         pydantic.PlainSerializer(Measurement.as_dict),
     ]
-    reference: Reference | None
+    reference: _Known | None
     limit: Limit | None
-    context: tuple[Reference, ...] = ()
+    context: tuple[_Known, ...] = ()
     gates: bool = True
     own: bool = False
     elsewhere: str = ""
@@ -316,9 +337,10 @@ class Record(Document):
         write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """A line of a record with a result: its file, the first byte of it, and how many it has."""
+class Line(NamedTuple):
+    """A line of a record: its file, where it starts and how long it is (bytes), and the place of
+    its result.
+    """
 
     path: Path
     start: int

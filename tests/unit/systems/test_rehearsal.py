@@ -15,6 +15,7 @@ from railgauge.common.errors import RailgaugeError
 from railgauge.systems import rehearsal
 from railgauge.systems.nccl import Nccl
 from railgauge.tools import nccl_tests
+from railgauge.yamlfile import load
 
 
 @pytest.fixture
@@ -194,6 +195,6 @@ def test_reframe_with_a_scenario_left_in_the_environment_is_one_clear_error(
 @pytest.mark.usefixtures("healthy")
 @pytest.mark.parametrize("name", ["dgx-h100", "dgx-spark", "gb200-nvl72"])
 def test_a_committed_system_is_whole_when_it_is_staged(name: str) -> None:
-    entry = rehearsal.load(paths.SYSTEMS / name / "reframe.yaml")
+    entry = load(paths.SYSTEMS / name / "reframe.yaml")
     staged_system = systems.System.model_validate(rehearsal.staged(entry))
     assert all("nccl" in p.features for p in staged_system.partitions)

@@ -236,10 +236,19 @@ def _at_every_place(planned: Planned, like: Case) -> list[Case]:
     return [_at_place(place, like) for place in planned.places]
 
 
-def _at_place(place: Place, like: Case) -> Case:
-    name = f"{like.check} {place.name}" if place.name else like.name
-    what: dict[str, Any] = {"place": place.name, "kind": place.kind, "condition": place.condition}
-    return dataclasses.replace(like, name=name, nodes=place.nodes or like.nodes, **what)
+def _at_place(place: Place, whole: Case, **changes: Any) -> Case:
+    """The same at that place. There are tens of thousands of places, and each copy takes its time:
+    `changes` are made in the same one.
+    """
+    return dataclasses.replace(
+        whole,
+        name=f"{whole.check} {place.name}" if place.name else whole.name,
+        nodes=place.nodes or whole.nodes,
+        place=place.name,
+        kind=place.kind,
+        condition=place.condition,
+        **changes,
+    )
 
 
 def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list[Case]:
@@ -263,7 +272,7 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
     cases = []
     for place in planned.places:
         if place.name in results:
-            cases.append(_measured(_at_place(place, whole), results[place.name]))
+            cases.append(_measured(place, whole, results[place.name]))
         elif place.name in case_record.not_run:
             not_run = dataclasses.replace(
                 whole, result="not run", reason=case_record.not_run[place.name]
@@ -271,14 +280,9 @@ def _recorded(planned: Planned, whole: Case, case_record: record.Record) -> list
             cases.append(_at_place(place, dataclasses.replace(not_run, recorded=False)))
     places = {place.name: place for place in planned.places}
     for result in case_record.results:
-        if result.repeats and (planned_place := places.get(result.repeats)):
-            retested = dataclasses.replace(
-                planned_place, name=result.place, nodes=result.nodes, needs=()
-            )
-            case = dataclasses.replace(
-                _at_place(retested, whole), repeats=planned_place.name, quiet=result.quiet
-            )
-            cases.append(_measured(case, result))
+        if result.repeats and (again := places.get(result.repeats)):
+            retested = dataclasses.replace(again, name=result.place, nodes=result.nodes, needs=())
+            cases.append(_measured(retested, whole, result, repeats=again.name, quiet=result.quiet))
     if damage := _unplanned(planned, case_record):
         return _at_every_place(planned, dataclasses.replace(whole, damage=damage))
     bad = [case for case in cases if case.result != "pass" or not case.passed]
@@ -300,8 +304,8 @@ def _unplanned(planned: Planned, case_record: record.Record) -> str:
     """
     places = {place.name: place.nodes or planned.nodes for place in planned.places}
     for result in case_record.results:
-        strangers = set(result.nodes).difference(places.get(result.place, result.nodes))
-        if strangers:
+        expected = places.get(result.place, result.nodes)
+        if result.nodes != expected and (strangers := set(result.nodes).difference(expected)):
             return f"its record has {result.place or 'a result'} of {', '.join(sorted(strangers))}"
     names = [result.place for result in case_record.results]
     known = {place.name for place in planned.places}
@@ -314,15 +318,16 @@ def _unplanned(planned: Planned, case_record: record.Record) -> str:
     return f"its record has several results of {', '.join(repeated)}" if repeated else ""
 
 
-def _measured(case: Case, result: record.Result) -> Case:
+def _measured(place: Place, whole: Case, result: record.Result, **changes: Any) -> Case:
     good = not result.failures and all(row.within is not False for row in result.rows)
-    word = case.result
+    word = whole.result
     if word in ("pass", "fail"):
         word = "pass" if good else "fail"
-    return dataclasses.replace(
-        case,
+    return _at_place(
+        place,
+        whole,
         result=word,
-        reason="" if word == "pass" else case.reason,
+        reason="" if word == "pass" else whole.reason,
         rows=result.rows,
         failures=result.failures,
         calls=result.calls,
@@ -335,6 +340,7 @@ def _measured(case: Case, result: record.Result) -> Case:
             for node, node_facts in result.facts.items()
             if node_facts.get("fingerprint")
         },
+        **changes,
     )
 
 
@@ -362,16 +368,19 @@ def read(campaign: Campaign) -> list[Case]:
         for session, ended in sessions.items():
             for run, attempt in ended.get(planned.key, ()):
                 for case in _cases(planned, attempt, run, session):
-                    case = dataclasses.replace(case, unavailable=_unavailable(campaign, case))
+                    if unavailable := _unavailable(campaign, case):
+                        case = dataclasses.replace(case, unavailable=unavailable)
                     if case.of_job:
                         job_cases.append(case)
                     elif case.repeats:
                         retests.append(case)
                     else:
                         attempts[case.place].append(case)
-        not_run = {case.place: case for case in _cases(planned, None, 0)}
+        not_run: dict[str, Case] = {}
         for place, tries in attempts.items():
-            tries = tries or [not_run[place]]
+            if not tries:
+                not_run = not_run or {case.place: case for case in _cases(planned, None, 0)}
+                tries = [not_run[place]]
             cases += [
                 c
                 for c in tries
@@ -413,11 +422,13 @@ def _with_preconditions(cases: Sequence[Case], plan: Sequence[Planned]) -> list[
         # A place that was left out is itself an unmet precondition of others.
         more, explained = False, []
         for case in cases:
-            # One that was not even skipped is missing because the session ended.
-            blocking = failed if case.result == "not run" else failed | aborted
             needed = needs.get((case.unique_name, case.partition, case.place), ())
-            unmet = [(n, place) for n, place in needed if (n, case.partition, place) in blocking]
-            if unmet and not case.finished:
+            unmet = []
+            if needed and not case.finished:
+                # One that was not even skipped is missing because the session ended.
+                blocking = failed if case.result == "not run" else failed | aborted
+                unmet = [(n, at) for n, at in needed if (n, case.partition, at) in blocking]
+            if unmet:
                 unmet_names = "; ".join(names.get(n, n[0]) for n in unmet)
                 reason = f"{PRECONDITION_FAILED}{unmet_names}"
                 case = dataclasses.replace(case, result="not run", reason=reason)

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from railgauge.model.record import Line, Result
+from railgauge.common.errors import PrerequisiteError
+from railgauge.model.record import BrokenRecordError, Line, Result
 
 #: What a verdict asks of every place.
 _KEPT = (
@@ -35,8 +36,8 @@ class NodeFacts(Mapping[str, Any]):
     __slots__ = ("_kept", "_line", "_names", "_node", "error_counters")
 
     def __init__(self, facts: Mapping[str, Any], line: Line, node: str) -> None:
-        self._kept = {name: _shared(facts[name]) for name in _KEPT if name in facts}
-        self._names = _names(tuple(facts))
+        self._names, kept = _names(tuple(facts))
+        self._kept = {name: _shared(facts[name]) for name in kept}
         self._line, self._node = line, node
         self.error_counters = error_counters(facts)
 
@@ -68,26 +69,26 @@ def error_counters(facts: Mapping[str, Any]) -> Mapping[str, int]:
     counters = device_record.get("counters") if isinstance(device_record, dict) else None
     if not isinstance(counters, dict):
         return {}
-    return {name: growth for name, growth in counters.items() if _is_of_errors(name)} or _NONE
+    return {name: counters[name] for name in _of_errors(tuple(counters))}
 
 
-_NONE: Mapping[str, int] = {}
-
-
-@functools.lru_cache(maxsize=100_000)
-def _is_of_errors(name: str) -> bool:
-    return _ERRORS.fullmatch(name) is not None
+@functools.lru_cache(maxsize=10_000)
+def _of_errors(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if _ERRORS.fullmatch(name))
 
 
 def without_details(result: Result, line: Line) -> Result:
-    """The same result with facts that are read again when they are asked for."""
+    """This result, with facts that are read again when they are asked for, and without claims."""
     facts = {sys.intern(node): NodeFacts(of, line, node) for node, of in result.facts.items()}
-    return result.model_copy(update={"facts": facts})
+    # A copy of each would take as long as all else here. Nobody has seen this one yet.
+    vars(result).update(facts=facts, claims=())
+    return result
 
 
 @functools.lru_cache(maxsize=1000)
-def _names(names: tuple[str, ...]) -> dict[str, None]:
-    return dict.fromkeys(names)
+def _names(names: tuple[str, ...]) -> tuple[dict[str, None], tuple[str, ...]]:
+    """All of these names, and which of them are kept."""
+    return dict.fromkeys(names), tuple(name for name in _KEPT if name in names)
 
 
 #: What was kept before, by its text: nodes have the same in many places.
@@ -108,5 +109,11 @@ def _shared(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _read_again(line: Line) -> dict[str, dict[str, Any]]:
-    """The facts in a line of a record; BrokenRecordError where it is not the one that was read."""
-    return line.result().facts
+    """The facts in a line of a record; PrerequisiteError where it is not the one that was read."""
+    try:
+        return line.result().facts
+    except BrokenRecordError as error:
+        raise PrerequisiteError(
+            f"{error}; what a node told at {line.place or 'a place'} is not there any more",
+            next_step="the same again, while nobody changes the campaign's folder",
+        ) from None

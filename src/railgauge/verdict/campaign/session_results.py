@@ -175,17 +175,26 @@ def _mismatch(campaign: Campaign, session: int, planned: Planned, ended: Ended) 
     return ""
 
 
+def _digest(path: Path) -> str:
+    """Its SHA-256; part by part, as records of large sweeps have hundreds of megabytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while part := stream.read(2**20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
 def _record_damage(folder: Path, end: Path, stage: Path, digest: str | None) -> str:
     """Why the record is not the one that there was when the case ended; "" where it is."""
     if _within(folder, stage) is None:
         return f"{end}: its stage folder {stage} is not of this session"
     path = stage / RESULT_FILE
     try:
-        content = path.read_bytes()
+        found = _digest(path)
     except FileNotFoundError:
         return f"{path}: is gone; it was there when the case ended" if digest else ""
     except OSError as error:
         return f"{path}: cannot be read: {error.strerror}"
-    if hashlib.sha256(content).hexdigest() == digest:
+    if found == digest:
         return ""
     return f"{path}: is not as it was when the case ended (its SHA-256 is another than in {end})"

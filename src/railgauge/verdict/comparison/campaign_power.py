@@ -144,7 +144,7 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> Condition:
         rules.smallest(of_each(links)),
         rules.smallest(of_each(len(numbers)), all_of_them=True),
         rules.false_alarms,
-        metric.alike or row.measurement.metric == "latency",
+        metric.comparable or row.measurement.metric == "latency",
     )
 
 

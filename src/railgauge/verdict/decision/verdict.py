@@ -89,7 +89,7 @@ class Verdict:
         failing = set(self.failing_nodes)
         return campaign_power.of([case for case in self.cases if failing.isdisjoint(case.nodes)])
 
-    @property
+    @functools.cached_property
     def simulated(self) -> bool:
         """Whether any of it came from a stand-in; then it says nothing of any node."""
         return self.campaign.simulated is not None or any(

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgauge.model import inventory as head
-from railgauge.node import inventory
-from railgauge.node.inventory import kinds
+from railgauge.node.inventory import document, kinds
 from railgauge.node.inventory.sheet import Places, Sheet
 from railgauge.node.system.rdma_devices import FactError
 from tests.properties import tries
@@ -168,7 +167,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
 
 @pytest.fixture(scope="module")
 def whole(machine: Places) -> Sheet:
-    return inventory.look(machine, quick=False)
+    return document.look(machine, quick=False)
 
 
 @pytest.mark.parametrize(
@@ -257,13 +256,13 @@ def test_every_field_has_a_kind_of_its_own(whole: Sheet) -> None:
 
 
 def test_quick_starts_no_process_and_agrees_with_the_whole(machine: Places, whole: Sheet) -> None:
-    quick = inventory.look(machine._replace(ask=no_process), quick=True)
+    quick = document.look(machine._replace(ask=no_process), quick=True)
     assert {key: whole.fields.get(key) for key in quick.fields} == quick.fields
     assert quick.unknown.keys() <= whole.fields.keys() | whole.unknown.keys()
 
 
 def test_two_looks_agree(machine: Places, whole: Sheet) -> None:
-    again = inventory.look(machine, quick=False)
+    again = document.look(machine, quick=False)
     assert (again.fields, again.unknown) == (whole.fields, whole.unknown)
 
 
@@ -281,7 +280,7 @@ def test_a_tool_that_is_silent_changes_no_field(
             raise FactError("it does not answer")
         return answer(argv)
 
-    less = inventory.look(machine._replace(ask=ask), quick=False)
+    less = document.look(machine._replace(ask=ask), quick=False)
     assert less.fields.items() <= whole.fields.items()
     assert whole.fields.keys() - less.fields.keys() <= less.unknown.keys() | {
         # Told beside what was asked for, where it is there.
@@ -301,13 +300,13 @@ def test_no_file_of_the_kernel_crashes_it(
     for path in data.draw(st.lists(st.sampled_from(files), max_size=8)):
         text = data.draw(st.sampled_from(["", "\n", "-1\n", "x y\n", "255\n", "\0\xff\n", "[]\n"]))
         path.write_text(text)
-    sheet = inventory.look(places._replace(ask=no_process), quick=True)
+    sheet = document.look(places._replace(ask=no_process), quick=True)
     assert all(isinstance(v, (str, int, float, bool)) for v in sheet.fields.values())
 
 
 def test_an_empty_machine_has_reasons_only(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    sheet = inventory.look(Places(folder, folder, folder, answer), quick=True)
+    sheet = document.look(Places(folder, folder, folder, answer), quick=True)
     # The size of a page is this process's own.
     assert sheet.fields.keys() == {"kernel/page_bytes"}
     assert {

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.node import inventory
-from railgauge.node.inventory import kinds, lldp
+from railgauge.node.inventory import document, kinds, lldp
 from railgauge.node.inventory.sheet import Places
 from railgauge.node.system.rdma_devices import FactError
 
@@ -109,7 +108,7 @@ def fields(tmp_path: Path, answer: str | None) -> tuple[dict[str, Any], dict[str
         return answer
 
     root = str(tmp_path)
-    sheet = inventory.look(Places(root, root, root, ask), quick=False)
+    sheet = document.look(Places(root, root, root, ask), quick=False)
     return sheet.fields, sheet.unknown
 
 
