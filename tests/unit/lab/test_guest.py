@@ -9,8 +9,10 @@ import os
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -228,7 +230,8 @@ def test_command_that_does_not_end_is_given_up_with_its_words(
     server = serve(Agent(RUNNING, RUNNING))
     # It is asked again once, and then its time is over.
     clock = iter([0.0, 0.0, PATIENCE_S + 1.0])
-    monkeypatch.setattr(guest.time, "monotonic", lambda: next(clock))
+    fake = SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep)
+    monkeypatch.setattr(guest, "time", fake)
     with pytest.raises(PrerequisiteError, match=rf"`ip link` did not end within {PATIENCE_S} s"):
         guest.run(server.path, COMMAND, PATIENCE_S)
 

@@ -1,8 +1,9 @@
-"""`make setup`: the pinned packages, also without a network."""
+"""What `make setup` and `make test` install: nothing that a test needs is missing after them."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import zipfile
@@ -69,3 +70,33 @@ def test_without_an_index_the_way_without_a_network_is_said(checkout: Path) -> N
 def test_a_folder_of_wheels_that_is_not_there_is_named(checkout: Path) -> None:
     answer = setup(checkout, WHEELS="/nonexistent")
     assert (answer.returncode, "WHEELS is /nonexistent" in answer.stderr) == (3, True)
+
+
+#: Files with a test that may be skipped, and what no package of Debian can give it.
+SKIPS = {
+    "browser/conftest.py": "Chromium: Ubuntu has none as a package",
+    "lab/test_transfers.py": "WDT: Spack builds it",
+    "unit/cli/test_commands.py": "root",
+    "unit/common/test_atomic.py": "a writable /dev/shm",
+    "unit/node/runners/test_cpu_load.py": "two cores, or one NUMA node",
+    "unit/node/runners/test_mpi_ranks.py": "root",
+    "unit/project/test_docs.py": "Python 3.11",
+    "unit/tools/test_samples.py": "other people's outputs",
+}
+
+
+def test_no_test_is_skipped_for_want_of_what_make_test_can_install() -> None:
+    tests = paths.HOME / "tests"
+    skips = re.compile(r"pytest\.skip\(|mark\.skip|importorskip")
+    files = [path for path in tests.rglob("*.py") if path != Path(__file__)]
+    found = [path for path in files if skips.search(path.read_text(encoding="utf-8"))]
+    assert sorted(str(path.relative_to(tests)) for path in found) == sorted(SKIPS)
+
+
+@pytest.mark.parametrize("package", ["iperf", "iproute2", "openssh-client", "util-linux"])
+def test_make_test_installs_what_its_tests_run(package: str) -> None:
+    text = (paths.HOME / "bin" / "bootstrap").read_text(encoding="utf-8")
+    part = text.partition("\n    dev)\n")[2].partition(";;")[0]
+    assert package in part.split() and "fetch_promtool" in part
+    makefile = (paths.HOME / "Makefile").read_text(encoding="utf-8")
+    assert "bin/bootstrap lab dev browser" in makefile.partition("\ntest:")[2].split("\n\n")[0]

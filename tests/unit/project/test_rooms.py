@@ -1,4 +1,8 @@
-"""The order of the rooms: docs/architecture.md says it, and the imports keep to it."""
+"""The rooms: their order is in docs/architecture.md, and the imports keep to it; the most lines and
+classes of each are in pyproject.toml.
+
+    python -m tests.unit.project.test_rooms     prints budgets that are 3 % above today's sizes
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,16 @@ import graphlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from railgauge import paths
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10, for which pytest brings it
+    import tomli as tomllib
 
 SOURCE = paths.SOURCE / "railgauge"
 DOCUMENT = paths.HOME / "docs" / "architecture.md"
@@ -135,3 +145,56 @@ def test_a_path_that_the_document_names_is_there() -> None:
         and not (SOURCE / f"{word}.py").exists()
     ]
     assert missing == []
+
+
+# ---- budgets ----
+
+
+class Size(NamedTuple):
+    lines: int
+    classes: int
+
+
+#: The name in pyproject.toml of the modules that lie in no room.
+_BUDGET_OF_NO_ROOM = "no-room"
+
+
+def size(name: str) -> Size:
+    """Of all modules of a room."""
+    lines = classes = 0
+    for module, path in MODULES.items():
+        if room(module) == name:
+            text = path.read_text(encoding="utf-8")
+            lines += len(text.splitlines())
+            classes += sum(isinstance(node, ast.ClassDef) for node in ast.walk(ast.parse(text)))
+    return Size(lines, classes)
+
+
+def budgets() -> dict[str, Size]:
+    """Room -> the most that it may have."""
+    text = (paths.HOME / "pyproject.toml").read_text(encoding="utf-8")
+    rooms = tomllib.loads(text)["tool"]["railgauge"]["rooms"]
+    return {name.replace(_BUDGET_OF_NO_ROOM, NO_ROOM): Size(**most) for name, most in rooms.items()}
+
+
+def as_written(name: str, most: Size) -> str:
+    name = name or _BUDGET_OF_NO_ROOM
+    return f"{name} = {{ lines = {most.lines}, classes = {most.classes} }}"
+
+
+def test_every_room_has_a_budget_and_nothing_else_has() -> None:
+    assert set(budgets()) == set(FLOORS)
+
+
+@pytest.mark.parametrize("name", FLOORS, ids=[name or "no room" for name in FLOORS])
+def test_a_room_is_within_its_budget(name: str) -> None:
+    now, most = size(name), budgets()[name]
+    assert now.lines <= most.lines and now.classes <= most.classes, (
+        f"{as_written(name, now)} now, and pyproject.toml has {as_written(name, most)}: make it "
+        "smaller, or change the budget and say why in the commit (CONTRIBUTING.md)"
+    )
+
+
+if __name__ == "__main__":
+    for floor in FLOORS:
+        print(as_written(floor, Size(*(int(1.03 * count) for count in size(floor)))))

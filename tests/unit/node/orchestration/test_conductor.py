@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -469,22 +468,18 @@ def test_without_slurm_the_conductor_says_what_to_do(tmp_path: Path) -> None:
     assert code == 1 and "srun" in said and "next: " in said
 
 
-@pytest.mark.skipif(shutil.which("prlimit") is None, reason="needs util-linux")
 def test_a_limit_that_is_too_low_is_named_with_what_to_do(tmp_path: Path) -> None:
     sweep = Sweep([pair_order()])
     sweep.pair(*sweep.nodes)
     (tmp_path / "sweep.json").write_text(json.dumps(sweep.document()))
-    prlimit = shutil.which("prlimit")
-    assert prlimit is not None
-    code, said = run_conductor(tmp_path, prlimit, "--nofile=100:100")
+    code, said = run_conductor(tmp_path, "/usr/bin/prlimit", "--nofile=100:100")
     assert code == 2
     assert "at most 100 open files" in said and "expected 602 or more" in said and "next: " in said
 
 
-@pytest.mark.skipif(shutil.which("prlimit") is None, reason="needs util-linux")
 def test_a_limit_that_can_be_raised_is(tmp_path: Path) -> None:
     sweep = neighbours(pair_order())
-    sweep.before = [str(shutil.which("prlimit")), "--nofile=100:4096"]
+    sweep.before = ["/usr/bin/prlimit", "--nofile=100:4096"]
     found = sweep.run(tmp_path)
     assert [event["outcome"] for event in found.places.values()] == ["done"] * 4
 
@@ -492,7 +487,6 @@ def test_a_limit_that_can_be_raised_is(tmp_path: Path) -> None:
 # ---- with a real tool ----
 
 
-@pytest.mark.skipif(shutil.which("iperf") is None, reason="needs iperf")
 def test_iperf2_measures_all_neighbours(tmp_path: Path) -> None:
     order = {
         "start_limit_s": 20,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -208,7 +207,6 @@ def test_every_side_states_its_boot(ran: Ran, role: str) -> None:
     assert ran["good"].facts(role)["boot_id"] == known
 
 
-@pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_every_side_states_the_device_and_mtu_of_the_path(ran: Ran, role: str) -> None:
     facts = ran["good"].facts(role)
@@ -464,7 +462,6 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     yield from run_all("ways", scenarios, tmp_path_factory.mktemp("ways"))
 
 
-@pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
 @pytest.mark.parametrize("role", ["server0", "server1", "client0", "client1"])
 def test_every_way_leaves_an_exit_line_of_its_own(ways: Ran, role: str) -> None:
     line = ways["good"].line(role)
@@ -472,7 +469,6 @@ def test_every_way_leaves_an_exit_line_of_its_own(ways: Ran, role: str) -> None:
     assert ways["good"].facts(role)["device"] == "lo"
 
 
-@pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
 def test_what_concerns_all_ways_is_said_with_the_first(ways: Ran) -> None:
     first, second = (ways["good"].facts(f"client{number}") for number in (0, 1))
     assert first["span_s"] >= ways["good"].line("client1")["seconds"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,8 +104,6 @@ class Scenario:
 
 
 Ran = dict[str, Scenario]
-
-pytestmark = pytest.mark.skipif(shutil.which("ip") is None, reason="needs iproute2")
 
 
 @pytest.fixture(scope="module")

@@ -287,16 +287,11 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     assert len(asked) > 8 and asked <= set(prometheus.names())
 
 
-#: bin/bootstrap fetches it.
-_FETCHED = paths.HOME / ".lab" / "bin" / "promtool"
-PROMTOOL = shutil.which("promtool") or (str(_FETCHED) if _FETCHED.exists() else None)
-with_promtool = pytest.mark.skipif(not PROMTOOL, reason="no promtool; next: bin/bootstrap dev")
-
-
 def promtool(*words: str, given: str = "") -> str:
-    """What it has to say of it; it has to accept it."""
+    """What it has to say of it; it has to accept it. `bin/bootstrap dev` fetches it."""
+    program = shutil.which("promtool") or str(paths.HOME / ".lab" / "bin" / "promtool")
     done = subprocess.run(
-        [str(PROMTOOL), *words],
+        [program, *words],
         input=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -308,7 +303,6 @@ def promtool(*words: str, given: str = "") -> str:
     return done.stdout
 
 
-@with_promtool
 @pytest.mark.parametrize("text", ["harmless", *pages.HOSTILE])
 def test_promtool_has_nothing_to_say_of_the_metrics(tmp_path: Path, text: str) -> None:
     hostile = pages.hostile(tmp_path, text)
@@ -317,7 +311,6 @@ def test_promtool_has_nothing_to_say_of_the_metrics(tmp_path: Path, text: str) -
     assert promtool("check", "metrics", given=made) == ""
 
 
-@with_promtool
 def test_promtool_reads_each_query_of_the_dashboard(tmp_path: Path) -> None:
     text = (paths.HOME / "docs" / "grafana" / "railgauge.json").read_text(encoding="utf-8")
     queries = re.findall(r'"expr": ("(?:[^"\\]|\\.)*")', text)

@@ -51,6 +51,10 @@ def test_a_node_needs_less_than_a_link_and_all_links_the_least() -> None:
     assert found.link and found.node and found.all and found.link > found.node > found.all
 
 
+#: Campaigns of which a share is found. The seeds are fixed.
+TRIALS = 50
+
+
 def compared(values: Floats, runs: int) -> tuple[Samples, int]:
     link, run = (axis.reshape(-1) for axis in np.indices(values.shape))
     none = np.zeros(values.shape[0], dtype=np.int64)
@@ -83,11 +87,11 @@ def test_what_a_comparison_says_that_it_finds_it_finds() -> None:
     loss = power.of_links(contrast(samples), samples, 0, 0.02, FALSE_DISCOVERIES)
     assert loss is not None
     found = 0
-    for link in range(200):
+    for link in range(TRIALS):
         values = np.roll(noise, -link, axis=0).copy()
         values[0, 5:] += np.log1p(-loss)
         found += compared(values, 5)[1] == WORSE
-    assert found / 200 >= 0.96
+    assert found / TRIALS >= 0.96
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -149,14 +153,14 @@ def test_the_stated_loss_of_a_place_is_found_and_a_smaller_one_is_not(
 
     def found(loss: float) -> float:
         count = 0
-        for _ in range(150):
+        for _ in range(TRIALS):
             values = noisy(random, 64, runs)
             values[5] *= 1 - loss
             cases = campaign(values, reference)
             of_place = cases[5 * runs : 6 * runs]
             out = any(row.within is False for case in of_place for row in case.rows)
             count += out or ("n5", "n6") in [one.nodes for one in outliers(cases)]
-        return count / 150
+        return count / TRIALS
 
     assert found(stated) >= 0.96
     assert found(0.6 * stated) <= 0.6
