@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from railgauge import paths
 from railgauge.checks.framework.cases import Case, Cases, NodeCase, chosen_nodes
 from railgauge.checks.framework.dependencies import NODE, known_places, nodes_in
 from railgauge.checks.jobs.sweep import SweepCheck
@@ -53,6 +55,18 @@ class NodeCheck(SweepCheck):
 
     def longest_run_s(self) -> float:
         return self.run_limit_s + 20
+
+
+def earlier_stages(stage: Path) -> list[Path]:
+    """The folders beside a case's stage folder in which cases of its partition and environment
+    staged, in this campaign's sessions in order.
+    """
+    campaign = paths.campaign_folder()
+    if campaign is None:
+        return [stage.parent]
+    within = stage.parent.resolve().relative_to(paths.session_folder().resolve())
+    numbers = range(1, paths.session_number() + 1)
+    return [paths.session_in(campaign, number) / within for number in numbers]
 
 
 def of_nodes(check: str, cases: type[NodeCases], place: Case) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from railgauge import paths
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.observation import Observation
-from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
+from railgauge.checks.jobs.single_node import NodeCases, NodeCheck, earlier_stages
 from railgauge.checks.preflight import subnet_state
 from railgauge.fabric import asking, expected
 from railgauge.fabric import folder as folders
@@ -209,13 +209,7 @@ class SecondReadingCheck(SubnetCheck):
 
     def _first_reading(self) -> Path | None:
         """The outputs of the partition's first reading in this campaign."""
-        campaign, here = paths.campaign_folder(), Path(self.stagedir)
-        stages = [here.parent]
-        if campaign is not None:
-            within = here.parent.resolve().relative_to(paths.session_folder().resolve())
-            numbers = range(1, paths.session_number() + 1)
-            stages = [paths.session_in(campaign, number) / within for number in numbers]
-        for stage in stages:
+        for stage in earlier_stages(Path(self.stagedir)):
             kept = stage.glob(f"{FIRST}*/{OUTPUTS}/ibnetdiscover.txt")
             if first := min(kept, key=lambda file: file.stat().st_mtime, default=None):
                 return first.parent

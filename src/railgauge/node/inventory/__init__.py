@@ -5,11 +5,13 @@
     {"schema": "railgauge-inventory-1", "node": "n1", "boot_id": "...", "taken": "<UTC>",
      "seconds": 0.21,
      "fields": {"kernel/release": "6.12.0", "net/eth0/mtu_bytes": 4200, ...},
-     "unknown": {"gpu/0/serial": "nvidia-smi is not installed", ...}}
+     "unknown": {"gpu/0/serial": "nvidia-smi is not installed", ...},
+     "counters": {"gpu/0/ecc_uncorrected": 0, ...}, "uncounted": {"xid/log": "dmesg: ...", ...}}
 
 Keys are parted by "/", values are scalars, units stand in the last part of a key. A field is in
-`fields` or, with the reason, in `unknown`: what cannot be read is never guessed. Nothing in it
+`fields` or, with the reason, in `unknown`: what cannot be read is never guessed. Nothing in these
 moves by itself (no counters, temperatures, times), so that two looks at an unchanged node agree.
+What moves, and tells a GPU that is failing, is in `counters` or in `uncounted`.
 
 `--quick` reads sysfs and /proc only and starts no process; its fields are among those of the whole
 document, with the same values. Nothing is judged here: what a field is for, and how documents
@@ -20,9 +22,9 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from railgauge.node.inventory import (
     ethtool,
@@ -34,6 +36,7 @@ from railgauge.node.inventory import (
     nvidia,
     software,
 )
+from railgauge.node.inventory.kinds import is_counter
 from railgauge.node.inventory.sheet import Places, Sheet
 from railgauge.node.system.rdma_devices import ask
 from railgauge.node.system.tool_call import node_name, read_sysfs
@@ -42,6 +45,8 @@ SCHEMA = "railgauge-inventory-1"
 
 #: What starts no process, in the order in which it is read.
 QUICK: tuple[Callable[[Places], Sheet], ...] = (machine.look, network.look, nvidia.look)
+
+_Value = TypeVar("_Value")
 
 #: Tools that run at once: most of them wait for a device.
 _AT_ONCE = 8
@@ -83,13 +88,26 @@ def take(quick: bool = False, sys_root: str = "/sys", proc_root: str = "/proc") 
     early = sorted({*sheet.fields, *sheet.unknown})
     if not quick:
         _ask_tools(sheet, places)
+    fields, counters = _apart(sheet.fields)
+    unknown, uncounted = _apart(sheet.unknown)
     return {
         "schema": SCHEMA,
         "node": node_name(),
         "boot_id": read_sysfs(f"{proc_root}/sys/kernel/random/boot_id") or "",
         "taken": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - started, 3),
-        "fields": dict(sorted(sheet.fields.items())),
-        "unknown": dict(sorted(sheet.unknown.items())),
+        "fields": fields,
+        "unknown": unknown,
+        "counters": counters,
+        "uncounted": uncounted,
         "quick": early,
     }
+
+
+def _apart(entries: Mapping[str, _Value]) -> tuple[dict[str, _Value], dict[str, _Value]]:
+    """Those of fields and those of counters, each in order."""
+    ordered = sorted(entries.items())
+    return (
+        {key: value for key, value in ordered if not is_counter(key)},
+        {key: value for key, value in ordered if is_counter(key)},
+    )
