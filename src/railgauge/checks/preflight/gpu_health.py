@@ -37,32 +37,32 @@ class _Most(NamedTuple):
 #:   Slowdown" halve the clocks at least. That of software keeps a GPU in its limits, and is noted.
 _MOST: tuple[_Most, ...] = (
     _Most(
-        r"gpu/[0-9]+/ecc_uncorrected",
+        r"(?:amd_)?gpu/[0-9]+/ecc_uncorrected",
         *(0, 0, "errors of its memory were not corrected"),
         "dmesg | grep -i xid; nvidia-smi -q -d ECC,ROW_REMAPPER; reset or replace the GPU",
     ),
     _Most(
-        r"gpu/[0-9]+/rows_remapped_(correctable|uncorrectable)",
+        r"(?:amd_)?gpu/[0-9]+/rows_remapped_(correctable|uncorrectable)",
         *(0, 0, "damaged rows of its memory were replaced by spare ones"),
         "nvidia-smi -q -d ROW_REMAPPER; reset the GPU, and replace it if it says failure",
     ),
     _Most(
-        r"gpu/[0-9]+/nvlink_(replay|recovery)_errors",
+        r"(?:amd_)?gpu/[0-9]+/nvlink_(replay|recovery)_errors",
         *(0, 0, "NVLink sent data again, or trained again"),
         "nvidia-smi nvlink -e; the NVSwitch or cable behind that link",
     ),
     _Most(
-        r"gpu/[0-9]+/nvlink_crc_errors",
+        r"(?:amd_)?gpu/[0-9]+/nvlink_crc_errors",
         *(0, 100, "NVLink damages data at a rate that matters"),
         "nvidia-smi nvlink -e; the NVSwitch or cable behind that link",
     ),
     _Most(
-        r"gpu/[0-9]+/pcie_replays",
+        r"(?:amd_)?gpu/[0-9]+/pcie_replays",
         *(8, 8 / 60, "its PCIe link sends much of its data again"),
         "lspci -vv (LnkSta, DevSta) of the GPU; reseat it, or its riser",
     ),
     _Most(
-        r"gpu/[0-9]+/slowed_hw_(thermal|power_brake)_us",
+        r"(?:amd_)?gpu/[0-9]+/slowed_hw_(thermal|power_brake)_us",
         *(0, 0, "heat, or a lack of power, halved its clocks"),
         "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; fans, coolant and power supplies",
     ),
@@ -152,7 +152,9 @@ def _notes(before: Inventory, after: Inventory) -> Iterator[str]:
                 f"{node}: Xid {number} of the GPU at {address}, {count:g} times: as a rule a "
                 "program's own"
             )
-    for key in _counted_twice(before.counters, after.counters, r"gpu/[0-9]+/slowed_sw_thermal_us"):
+    for key in _counted_twice(
+        before.counters, after.counters, r"(?:amd_)?gpu/[0-9]+/slowed_sw_thermal_us"
+    ):
         if (grown := after.counters[key] - before.counters[key]) > 0:
             yield f"{node}: {key} grew by {grown:g}: the driver lowered clocks for heat"
     yield from _unread(before, after)
@@ -163,7 +165,9 @@ def _unread(before: Inventory, after: Inventory) -> Iterator[str]:
     reasons = {**before.uncounted, **after.uncounted}
     missing = sorted(reasons.keys() - before.counters.keys() - after.counters.keys())
     if missing:
-        names = ", ".join(dict.fromkeys(re.sub(r"gpu/[0-9]+/", "", key) for key in missing))
+        names = ", ".join(
+            dict.fromkeys(re.sub(r"(?:amd_)?gpu/[0-9]+/", "", key) for key in missing)
+        )
         yield f"{after.node}: GPU counters not compared: {names} ({reasons[missing[0]]})"
 
 

@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from railgauge.node.inventory import (
+    amd,
     ethtool,
     lldp,
     machine,
@@ -44,7 +45,12 @@ from railgauge.node.system.tool_call import node_name, read_sysfs
 SCHEMA = "railgauge-inventory-1"
 
 #: What starts no process, in the order in which it is read.
-QUICK: tuple[Callable[[Places], Sheet], ...] = (machine.look, network.look, nvidia.look)
+QUICK: tuple[Callable[[Places], Sheet], ...] = (
+    machine.look,
+    network.look,
+    nvidia.look,
+    amd.look,
+)
 
 _Value = TypeVar("_Value")
 
@@ -61,6 +67,7 @@ def _tools(places: Places) -> list[Callable[[], Sheet]]:
         *lldp.sources(places),
         *mellanox.sources(places),
         *nvidia.sources(places),
+        *amd.sources(places),
     ]
 
 

@@ -74,11 +74,11 @@ def processes(gpu: xml.Element, proc: str) -> str:
         if "C" in (entry.findtext("type") or "C"):
             pid = (entry.findtext("pid") or "").strip() or "?"
             name = (entry.findtext("process_name") or "").strip() or "?"
-            found.append(f"{pid} {_owner(pid, proc)} {name}")
+            found.append(f"{pid} {owner(pid, proc)} {name}")
     return "; ".join(found) or NOBODY
 
 
-def _owner(pid: str, proc: str) -> str:
+def owner(pid: str, proc: str) -> str:
     """The user of a process; `?` where another container hides it."""
     try:
         user = Path(proc, str(int(pid))).stat().st_uid
