@@ -1746,7 +1746,7 @@ MUTANTS = [
         "src/railgauge/verdict/campaign/size_curves.py",
         " or below_both < least / 2",
         "",
-        "tests/unit/verdict/campaign/test_size_curves.py -k only_rises",
+        "tests/unit/verdict/campaign/test_size_curves.py -k below_a_step_up",
     ),
     Mutant(
         "a hole that is printed as zero passes",

@@ -47,7 +47,8 @@ _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)
 
 #: What moves while a node works. It stands apart from the fields of an inventory.
 _COUNTER = re.compile(
-    r"xid/.*|(amd_)?gpu/[0-9]+/(ecc_uncorrected|rows_remapped_.*|pcie_replays|slowed_.*|nvlink_.*_errors)"
+    r"xid/.*|(amd_)?gpu/[0-9]+/"
+    r"(ecc_uncorrected|rows_remapped_.*|pcie_replays|slowed_.*|nvlink_.*_errors)"
 )
 
 #: The kinds that a fingerprint is made of, and in which the nodes of a partition agree.
