@@ -3,7 +3,12 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.preflight.firmware_and_tuning import NodeStateCases, NodeStateCheck
+from railgauge.checks.preflight.firmware_and_tuning import (
+    GpuCountersCheck,
+    GpuNodeCases,
+    NodeStateCases,
+    NodeStateCheck,
+)
 from railgauge.checks.preflight.rails_and_bond import PathCases, PathCheck
 from railgauge.checks.rdma.rail import RailProbeCheck, RailProbes
 
@@ -37,6 +42,22 @@ class NodeState(NodeStateCheck):
     tags = {"preflight", "acceptance"}
 
     cases = NodeStateCases()
+    sweep = parameter(cases.sweeps, loggable=True)
+
+
+@simple_test
+class GpuCounters(GpuCountersCheck):
+    """The state of every node with GPUs once more, after all else.
+
+    Good is: every entry of the system's expected.yaml still holds, and since NodeState no GPU has
+    counted errors of its memory, its NVLinks or its PCIe link, a slowdown for heat or power, or an
+    Xid that is not a program's own.
+    """
+
+    descr = "no GPU of one node counted errors meanwhile"
+    tags = {"gpu", "acceptance"}
+
+    cases = GpuNodeCases()
     sweep = parameter(cases.sweeps, loggable=True)
 
 

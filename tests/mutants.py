@@ -67,6 +67,7 @@ _PATROL = "tests/unit/patrol"
 _PAGE = "tests/unit/report/test_page.py"
 _SUBNET = "tests/unit/checks/preflight/test_infiniband_fabric.py"
 _SUBNET_STATE = "tests/unit/checks/preflight/test_subnet_state.py"
+_GPU_HEALTH = "tests/unit/checks/preflight/test_gpu_health.py"
 _FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
 #: The tests on virtual machines.
@@ -1735,6 +1736,41 @@ MUTANTS = [
         "tests/unit/verdict/campaign/test_outliers.py -k several_runs",
     ),
     Mutant(
+        "a GPU that counted errors meanwhile passes",
+        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        "failures=[*observed.failures, *compared.failures],",
+        "failures=observed.failures,",
+        f"{_GPU_HEALTH} -k since_the_first_reading",
+    ),
+    Mutant(
+        "counters of a GPU pass that can no longer be read",
+        "src/railgauge/checks/preflight/gpu_health.py",
+        "    if lost:",
+        "    if False:",
+        f"{_GPU_HEALTH} -k no_longer_readable",
+    ),
+    Mutant(
+        "a GPU's second reading is compared with itself",
+        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        'stage.glob(f"{NAME}*/',
+        'stage.glob(f"*/',
+        f"{_GPU_HEALTH} -k without_a_first_reading",
+    ),
+    Mutant(
+        "an Xid of the kernel's log is lost",
+        "src/railgauge/checks/preflight/gpu_health.py",
+        "if number not in _OF_PROGRAMS:",
+        "if False:",
+        f"{_GPU_HEALTH} -k xid_of_the_hardware",
+    ),
+    Mutant(
+        "a program that computes on a GPU is not seen",
+        "src/railgauge/node/inventory/gpu_health.py",
+        'if "C" in (',
+        'if "X" in (',
+        "tests/unit/node/inventory/test_gpu_health.py -k leaked_process",
+    ),
+    Mutant(
         "a hole in a curve passes behind a good largest size",
         "src/railgauge/verdict/decision/rules.py",
         "_dip_findings(dips_at_places(cases)) if",
@@ -1753,7 +1789,7 @@ MUTANTS = [
         "src/railgauge/verdict/campaign/size_curves.py",
         " or below_both < least / 2",
         "",
-        "tests/unit/verdict/campaign/test_size_curves.py -k only_rises",
+        "tests/unit/verdict/campaign/test_size_curves.py -k below_a_step_up",
     ),
     Mutant(
         "a hole that is printed as zero passes",

@@ -60,6 +60,14 @@ def test_gb200_gives_the_published_numbers_and_accepts_provisionally(
     assert found["one-hca", "busbw_in_place"] == pytest.approx(85.02)
 
 
+@pytest.mark.parametrize("system", ["dgx-b200", "gb300-nvl72", "mi300x"])
+def test_a_system_that_no_machine_has_confirmed_accepts_provisionally(
+    railgauge: Run, system: str
+) -> None:
+    code, output = rehearse(railgauge, system, "default")
+    assert code == 2 and "SIMULATED PROVISIONAL ACCEPT" in output, output
+
+
 #: What a user has in the environment.
 TOKEN = "s3cr3t-of-the-user"
 

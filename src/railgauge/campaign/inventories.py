@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,13 +19,16 @@ def in_campaign(campaign: Campaign) -> dict[str, Inventory]:
     for number in range(1, campaign.sessions + 1):
         stage = campaign.session_folder(number) / "stage"
         for path in sorted(stage.glob(f"*/*/*/*/{results_file.FILE}")):
-            for text in _texts(path):
-                try:
-                    one = load(text)
-                except RailgaugeError:
-                    continue
+            for one in in_sweep(path):
                 inventories[one.node] = one
     return inventories
+
+
+def in_sweep(path: Path) -> Iterator[Inventory]:
+    """The inventories in a sweep's results file; what cannot be read is left out."""
+    for text in _texts(path):
+        with contextlib.suppress(RailgaugeError):
+            yield load(text)
 
 
 def _texts(path: Path) -> Iterator[str]:

@@ -35,6 +35,9 @@ class Inventory:
     unknown: Mapping[str, str]
     #: the keys that a quick look shows too
     quick: Sequence[str] = ()
+    #: what moves while the node works, and why some of it could not be had
+    counters: Mapping[str, int | float] = dataclasses.field(default_factory=dict)
+    uncounted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, object]:
         return {"schema": SCHEMA, **dataclasses.asdict(self)}
@@ -51,6 +54,8 @@ class _Document(pydantic.BaseModel):
     fields: dict[str, Scalar]
     unknown: dict[str, str]
     quick: list[str]
+    counters: dict[str, Annotated[int | float, pydantic.Field(ge=0, allow_inf_nan=False)]] = {}
+    uncounted: dict[str, str] = {}
 
     @pydantic.model_validator(mode="after")
     def _in_one_place(self) -> _Document:

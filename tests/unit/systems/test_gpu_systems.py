@@ -24,7 +24,9 @@ from railgauge.systems import NicScale, Partition, Rdma, expected, nccl, reframe
 from railgauge.systems.nccl import Nccl, Scale, Transport
 from railgauge.tools import nccl_tests
 
-NAMES = ["dgx-h100", "dgx-spark", "gb200-nvl72"]
+NAMES = ["dgx-b200", "dgx-h100", "dgx-spark", "gb200-nvl72", "gb300-nvl72", "mi300x"]
+#: Two racks of NVLink.
+NVL72 = ["gb200-nvl72", "gb300-nvl72"]
 SCALE: dict[str, Scale] = {
     "NcclNode": "node",
     "NcclPair": "pair",
@@ -92,7 +94,7 @@ def test_reframe_takes_them() -> None:
 @pytest.mark.parametrize("system", NAMES)
 def test_features_are_those_of_a_gpu_fabric(system: str) -> None:
     assert {"nccl", "rdma", "mpi", "gpu"} <= set(partition(system).features)
-    assert ("mnnvl" in partition(system).features) == (system == "gb200-nvl72")
+    assert ("mnnvl" in partition(system).features) == (system in NVL72)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,10 @@ def test_features_are_those_of_a_gpu_fabric(system: str) -> None:
         ("dgx-h100", 8, 450, True, 1, 8, 50),
         ("dgx-spark", 1, None, None, None, 4, 15.75),
         ("gb200-nvl72", 4, 900, True, 18, 1, 50),
+        ("dgx-b200", 8, 900, True, 1, 8, 50),
+        ("gb300-nvl72", 4, 900, True, 18, 4, 100),
+        # Not NVLink but xGMI, and no switch that reduces.
+        ("mi300x", 8, 448, False, 1, 8, 50),
     ],
 )
 def test_hardware_is_as_its_makers_say(
@@ -210,20 +216,22 @@ def test_gb200_is_measured_as_the_published_numbers_were() -> None:
     assert described.largest_bytes("sockets") == GIB
 
 
-def test_racks_of_gb200_are_nvlink_domains_blocks_and_segments() -> None:
-    described = fabric("gb200-nvl72")
+@pytest.mark.parametrize("system", NVL72)
+def test_racks_are_nvlink_domains_blocks_and_segments(system: str) -> None:
+    described = fabric(system)
     assert described.nvlink is not None
-    (sizes,) = lines_of(committed("gb200-nvl72", "slurm", "topology.conf"), "BlockSizes")
+    (sizes,) = lines_of(committed(system, "slurm", "topology.conf"), "BlockSizes")
     assert int(sizes["BlockSizes"]) == described.segment_nodes == described.nvlink.domain_nodes
-    nodes = hostlist.expand(partition("gb200-nvl72").extras.nodes)
+    nodes = hostlist.expand(partition(system).extras.nodes)
     racks = [set(nodes[start : start + 18]) for start in range(0, len(nodes), 18)]
-    blocks = lines_of(committed("gb200-nvl72", "slurm", "topology.conf"), "BlockName")
+    blocks = lines_of(committed(system, "slurm", "topology.conf"), "BlockName")
     assert [set(hostlist.expand(block["Nodes"])) for block in blocks] == racks
 
 
-def test_both_forms_of_the_topology_say_the_same() -> None:
-    text = committed("gb200-nvl72", "slurm", "topology.conf")
-    (topology,) = yaml_of("gb200-nvl72", "slurm", "topology.yaml")
+@pytest.mark.parametrize("system", NVL72)
+def test_both_forms_of_the_topology_say_the_same(system: str) -> None:
+    text = committed(system, "slurm", "topology.conf")
+    (topology,) = yaml_of(system, "slurm", "topology.yaml")
     (sizes,) = lines_of(text, "BlockSizes")
     assert topology["block"]["block_sizes"] == [int(sizes["BlockSizes"])]
     assert topology["block"]["blocks"] == [
@@ -270,6 +278,18 @@ COUNTED = {
         "rdma/mlx5_0/1/hw_counters/out_of_sequence": False,
     },
 }
+COUNTED["dgx-b200"] = {
+    counter.replace("mlx5_0", "mlx5_15"): judged
+    for counter, judged in COUNTED["gb200-nvl72"].items()
+}
+COUNTED["gb300-nvl72"] = {
+    counter.replace("mlx5_0", "mlx5_3"): judged
+    for counter, judged in COUNTED["gb200-nvl72"].items()
+}
+COUNTED["mi300x"] = {
+    re.sub("mlx5_1[01]", "mlx5_7", counter): judged
+    for counter, judged in COUNTED["dgx-h100"].items()
+}
 
 
 @pytest.mark.parametrize(
@@ -303,8 +323,9 @@ def test_slurm_knows_the_gpus_of_every_node(system: str) -> None:
     assert "GresTypes=gpu" in committed(system, "slurm", "railgauge.conf").splitlines()
 
 
-def test_gb200_gets_blocks_and_imex_channels_from_slurm() -> None:
-    lines = committed("gb200-nvl72", "slurm", "railgauge.conf").splitlines()
+@pytest.mark.parametrize("system", NVL72)
+def test_racks_get_blocks_and_imex_channels_from_slurm(system: str) -> None:
+    lines = committed(system, "slurm", "railgauge.conf").splitlines()
     assert "TopologyPlugin=topology/block" in lines
     assert "SwitchType=switch/nvidia_imex" in lines
 
@@ -398,6 +419,22 @@ PUBLISHED: list[tuple[str, str, dict[str, Any], str, float]] = [
     ("dgx-h100", "NcclAll", {"operation": "alltoall"}, "busbw", 50.39),
     ("dgx-h100", "NcclNode", {"ranks": 8, "size_bytes": 16 * GIB}, "busbw", 460),
     ("dgx-h100", "NcclNode", {"ranks": 8, "size_bytes": 8 * GIB}, "busbw_in_place", 478.87),
+    ("dgx-b200", "NcclPair", {"ranks": 16, "size_bytes": 8 * GIB}, "busbw", 690),
+    ("dgx-b200", "NcclNode", {"ranks": 8}, "busbw", 845.7),
+    ("dgx-b200", "RdmaBandwidth", {"operation": "write"}, "bandwidth", 384),
+    ("gb300-nvl72", "NcclSegment", {"operation": "all_reduce", "nodes": 8}, "busbw", 923.32),
+    ("gb300-nvl72", "NcclSegment", {"operation": "all_gather", "nodes": 8}, "busbw", 698.74),
+    ("gb300-nvl72", "NcclSegment", {"operation": "alltoall", "nodes": 8}, "busbw", 678.57),
+    ("gb300-nvl72", "NcclSegment", {"transport": "mnnvl-off"}, "busbw", 376.01),
+    ("gb300-nvl72", "NcclSegment", {"nodes": 16}, "busbw", 932.09),
+    ("gb300-nvl72", "NcclSegment", {"nodes": 18}, "busbw", 937),
+    ("mi300x", "NcclPair", {"size_bytes": GIB}, "busbw", 349.95),
+    ("mi300x", "NcclPair", {"size_bytes": 2 * GIB}, "busbw", 353.03),
+    ("mi300x", "NcclPair", {"size_bytes": 4 * GIB}, "busbw", 355.07),
+    ("mi300x", "NcclPair", {"size_bytes": 8 * GIB}, "busbw", 357.04),
+    ("mi300x", "NcclPair", {"size_bytes": 16 * GIB}, "busbw", 358.37),
+    ("mi300x", "NcclNode", {"size_bytes": 4 * GIB}, "busbw", 312.91),
+    ("mi300x", "NcclNode", {"size_bytes": 16 * GIB}, "busbw", 314),
     ("dgx-spark", "Iperf2Pair", {"transport": "tcp"}, "bandwidth", 96),
     ("dgx-spark", "Iperf2Pair", {"transport": "tcp"}, "bandwidth", 98),
     ("dgx-spark", "CablePair", {"transport": "tcp"}, "bandwidth", 177),
@@ -442,7 +479,7 @@ def gating(system: str) -> dict[tuple[str, str | None, str], Reference]:
     }
 
 
-@pytest.mark.parametrize("system", ["dgx-h100", "dgx-spark"])
+@pytest.mark.parametrize("system", [name for name in NAMES if name != "gb200-nvl72"])
 def test_number_whose_condition_is_partly_unknown_gates_nothing(system: str) -> None:
     assert gating(system) == {}
 

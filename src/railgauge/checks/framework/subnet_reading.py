@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from railgauge import paths, textfile
+from railgauge import textfile
+from railgauge.checks.framework.stages import stages_so_far
 from railgauge.fabric import asking, routes
 from railgauge.fabric import folder as folders
 from railgauge.fabric.folder import FabricError
@@ -21,13 +22,7 @@ def first(stagedir: Path) -> Path | None:
     """The outputs of the first reading of this campaign, in the partition of a check with this
     stage folder.
     """
-    campaign = paths.campaign_folder()
-    stages = [stagedir.parent]
-    if campaign is not None:
-        within = stagedir.parent.resolve().relative_to(paths.session_folder().resolve())
-        numbers = range(1, paths.session_number() + 1)
-        stages = [paths.session_in(campaign, number) / within for number in numbers]
-    for stage in stages:
+    for stage in stages_so_far(stagedir):
         kept = stage.glob(f"{FIRST}*/{asking.FOLDER}/{_TOPOLOGY}")
         if found := min(kept, key=lambda file: file.stat().st_mtime, default=None):
             return found.parent

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import reframe.core.runtime as rt
 
+from railgauge.campaign import inventories
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.cases import Case, NodeCase
 from railgauge.checks.framework.observation import Facts, Observation
+from railgauge.checks.framework.stages import stages_so_far
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck, of_nodes
+from railgauge.checks.preflight import gpu_health
 from railgauge.checks.preflight import inventory_state as node_state
 from railgauge.model import inventory
-from railgauge.model.failure import Failure
+from railgauge.model.failure import ENVIRONMENT, Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
 from railgauge.node.orders.places import SingleNodeOrder
+from railgauge.node.transport import results_file
 from railgauge.systems import Partition, expected
 from railgauge.systems.expected import Expected
 from railgauge.tools import ParseError, Reading
@@ -112,3 +119,61 @@ class NodeStateCheck(NodeCheck):
         """Every entry of the partition."""
         file = f"configs/systems/{self.current_system.name}/expected.yaml"
         return minimum_bounds.of_count(measurement, len(self.options.expected), file)
+
+
+class GpuNodeCases(NodeStateCases):
+    """The nodes with GPUs of such a system."""
+
+    def __init__(self) -> None:
+        super().__init__("gpu")
+
+
+class GpuCountersCheck(NodeStateCheck):
+    """Is all of that still so after all else, and did a GPU count errors meanwhile?
+
+    The concrete check gives its own `cases = GpuNodeCases()`.
+    """
+
+    turn = 1
+
+    def read(self) -> Observation:
+        observed = super().read()
+        compared = self._compared()
+        notes = (*observed.reading.notes, *compared.notes)
+        return dataclasses.replace(
+            observed,
+            reading=dataclasses.replace(observed.reading, notes=notes),
+            failures=[*observed.failures, *compared.failures],
+        )
+
+    def _compared(self) -> gpu_health.Compared:
+        """What happened since the first reading of this node in the campaign."""
+        try:
+            after = node_state.parse(self.text(inventory.FILE))
+        except ParseError:
+            return gpu_health.Compared((), ())
+        if after.node != self.here.node:
+            return gpu_health.Compared((), ())
+        before = self._first_readings.get(after.node)
+        if before is None:
+            message = f"{after.node}: no earlier reading of its GPUs to compare with"
+            step = f"railgauge accept without a filter: {NAME} reads them first"
+            return gpu_health.Compared((Failure(ENVIRONMENT, message, (), step),), ())
+        return gpu_health.compare(before, after)
+
+    @functools.cached_property
+    def _first_readings(self) -> Mapping[str, Inventory]:
+        """Node -> the first inventory that NodeState took of it in this campaign."""
+        first: dict[str, Inventory] = {}
+        for stage in stages_so_far(Path(self.stagedir)):
+            kept = sorted(
+                stage.glob(f"{NAME}*/{results_file.FILE}"), key=lambda file: file.stat().st_mtime
+            )
+            for one in (one for path in kept for one in inventories.in_sweep(path)):
+                first.setdefault(one.node, one)
+        return first
+
+    def _facts(self, node_inventory: Inventory) -> Facts:
+        """What the verdict compares with the first reading, but nothing to compare peers by."""
+        (node, facts), *_ = super()._facts(node_inventory).items()
+        return {node: {name: value for name, value in facts.items() if name != "agreed"}}

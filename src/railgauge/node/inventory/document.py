@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from railgauge.node.inventory import (
     SCHEMA,
+    amd,
     ethtool,
     lldp,
     machine,
@@ -19,12 +20,20 @@ from railgauge.node.inventory import (
     nvidia,
     software,
 )
+from railgauge.node.inventory.kinds import is_counter
 from railgauge.node.inventory.sheet import Places, Sheet
 from railgauge.node.system.rdma_devices import ask
 from railgauge.node.system.tool_call import node_name, read_sysfs
 
 #: What starts no process, in the order in which it is read.
-QUICK: tuple[Callable[[Places], Sheet], ...] = (machine.look, network.look, nvidia.look)
+QUICK: tuple[Callable[[Places], Sheet], ...] = (
+    machine.look,
+    network.look,
+    nvidia.look,
+    amd.look,
+)
+
+_Value = TypeVar("_Value")
 
 #: Tools that run at once: most of them wait for a device.
 _AT_ONCE = 8
@@ -39,6 +48,7 @@ def _tools(places: Places) -> list[Callable[[], Sheet]]:
         *lldp.sources(places),
         *mellanox.sources(places),
         *nvidia.sources(places),
+        *amd.sources(places),
     ]
 
 
@@ -66,13 +76,26 @@ def take(quick: bool = False, sys_root: str = "/sys", proc_root: str = "/proc") 
     early = sorted({*sheet.fields, *sheet.unknown})
     if not quick:
         _ask_tools(sheet, places)
+    fields, counters = _apart(sheet.fields)
+    unknown, uncounted = _apart(sheet.unknown)
     return {
         "schema": SCHEMA,
         "node": node_name(),
         "boot_id": read_sysfs(f"{proc_root}/sys/kernel/random/boot_id") or "",
         "taken": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - started, 3),
-        "fields": dict(sorted(sheet.fields.items())),
-        "unknown": dict(sorted(sheet.unknown.items())),
+        "fields": fields,
+        "unknown": unknown,
+        "counters": counters,
+        "uncounted": uncounted,
         "quick": early,
     }
+
+
+def _apart(entries: Mapping[str, _Value]) -> tuple[dict[str, _Value], dict[str, _Value]]:
+    """Those of fields and those of counters, each in order."""
+    ordered = sorted(entries.items())
+    return (
+        {key: value for key, value in ordered if not is_counter(key)},
+        {key: value for key, value in ordered if is_counter(key)},
+    )

@@ -26,7 +26,8 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r".*/(pcie_now_(gts|lanes)|operstate|speed_mbits|fec_active)", "state"),
     (r"nic/[^/]+/[0-9]+/(state|phys_state|rate|rate_gbits|gid_types|link_(?!layer).*)", "state"),
     (r"gpu/[0-9]+/(throttled_.*|fabric_.*|nvlink_(active|gbytes_s)|rows_.*|.*_pending)", "state"),
-    (r"gpu/[0-9]+/(recovery_action|unrepairable_memory)", "state"),
+    (r"gpu/[0-9]+/(recovery_action|unrepairable_memory|processes|ecc_sram_.*)", "state"),
+    (r"nvidia/fabric_manager_fits|amd_gpu/[0-9]+/processes", "state"),
     (r"imex/(domain_state|nodes_ready)|memory/total_gib", "state"),
     # --- how it is set
     (r"sysctl/.*|kernel/cmdline(/.*)?|kernel/clocksource|module/[^/]+/loaded", "tuning"),
@@ -40,9 +41,15 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     # --- what it is
     (r"(kernel|bios|board|system|bmc|cpu|numa|os|software|nvidia|nvswitch|fabric)/.*", "firmware"),
     (r"nccl/plugin/.*", "firmware"),
-    (r"(module|nic|net|gpu)/.*", "firmware"),
+    (r"(module|nic|net|(amd_)?gpu)/.*", "firmware"),
 )
 _COMPILED = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)
+
+#: What moves while a node works. It stands apart from the fields of an inventory.
+_COUNTER = re.compile(
+    r"xid/.*|(amd_)?gpu/[0-9]+/"
+    r"(ecc_uncorrected|rows_remapped_.*|pcie_replays|slowed_.*|nvlink_.*_errors)"
+)
 
 #: The kinds that a fingerprint is made of, and in which the nodes of a partition agree.
 LASTING: tuple[Kind, ...] = ("firmware", "tuning")
@@ -53,3 +60,8 @@ def kind(key: str) -> Kind:
     agree in it, and no update is suspected.
     """
     return next((kind for pattern, kind in _COMPILED if pattern.fullmatch(key)), "tuning")
+
+
+def is_counter(key: str) -> bool:
+    """Whether a key of a sheet is a counter, and no field."""
+    return bool(_COUNTER.fullmatch(key))

@@ -5,6 +5,7 @@ A GPU's number is its place in the order of PCI addresses, as nvidia-smi counts.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import xml.etree.ElementTree as xml
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from railgauge.node.inventory import gpu_health
 from railgauge.node.inventory.network import pci_link
 from railgauge.node.inventory.sheet import (
     Places,
@@ -75,6 +77,7 @@ NEWER_FIELDS: Mapping[str, tuple[str, ...]] = {
     "channel_repair_pending": ("ecc_errors/channel_repair_pending",),
     "tpc_repair_pending": ("ecc_errors/tpc_repair_pending",),
     "unrepairable_memory": ("ecc_errors/unrepairable_memory",),
+    "ecc_sram_threshold_exceeded": ("ecc_errors/aggregate/sram_threshold_exceeded",),
 }
 
 #: Reasons for low clocks that are no healthy GPU's; idling and the power limit are.
@@ -174,6 +177,8 @@ def sources(places: Places) -> list[Callable[[], Sheet]]:
         lambda: _smi(places, addresses),
         lambda: _links(places, addresses),
         lambda: _fabric_manager(places),
+        lambda: gpu_health.link_sheet(places, len(addresses)),
+        lambda: gpu_health.xid_sheet(places),
     ]
     channels = Path(places.root, "etc/nvidia-imex/nodes_config.cfg")
     if channels.exists():
@@ -183,11 +188,12 @@ def sources(places: Places) -> list[Callable[[], Sheet]]:
 
 def _smi(places: Places, addresses: list[str]) -> Sheet:
     sheet = Sheet()
-    names = [*GPU_FIELDS, *(f"throttled_{reason}" for reason in THROTTLES)]
+    throttled = (f"throttled_{reason}" for reason in THROTTLES)
+    names = [*GPU_FIELDS, *throttled, "processes", *gpu_health.SMI_COUNTERS]
     wanted = [f"gpu/{place}/{name}" for place in range(len(addresses)) for name in names]
 
     def read() -> dict[str, Scalar]:
-        printed = smi(places.ask(["nvidia-smi", "-q", "-x"]))
+        printed = smi(places.ask(["nvidia-smi", "-q", "-x"]), places.proc)
         fields = dict(printed.node)
         for place, address in enumerate(addresses):
             for name, value in printed.gpus.get(short_address(address), {}).items():
@@ -212,8 +218,10 @@ def short_address(address: str) -> str:
     return f"{domain[-4:].zfill(4)}:{rest}"
 
 
-def smi(text: str) -> SmiOutput:
-    """The fields of every GPU; FactError where it is not the whole document."""
+def smi(text: str, proc: str = "/proc") -> SmiOutput:
+    """The fields and counters of every GPU; FactError where it is not the whole document. `proc` is
+    where processes have their owners.
+    """
     try:
         root = xml.fromstring(text)
     except xml.ParseError as error:
@@ -223,11 +231,14 @@ def smi(text: str) -> SmiOutput:
     if root.tag != "nvidia_smi_log" or attached != str(len(listed)):
         raise FactError(f"nvidia-smi -q -x: {attached or 'no'} GPUs attached, {len(listed)} listed")
     node = {field: root.findtext(name, "") for field, name in _NODE_FIELDS.items()}
-    return SmiOutput(dict(node), {short_address(gpu.get("id", "")): _gpu(gpu) for gpu in listed})
+    by_address = {short_address(gpu.get("id", "")): _gpu(gpu, proc) for gpu in listed}
+    return SmiOutput(dict(node), by_address)
 
 
-def _gpu(gpu: xml.Element) -> dict[str, Scalar]:
-    facts: dict[str, Scalar] = {}
+def _gpu(gpu: xml.Element, proc: str) -> dict[str, Scalar]:
+    facts: dict[str, Scalar] = gpu_health.counters(gpu)
+    with contextlib.suppress(FactError):
+        facts["processes"] = gpu_health.processes(gpu, proc)
     for field, places in {**GPU_FIELDS, **NEWER_FIELDS}.items():
         text = next((one for p in places if (one := (gpu.findtext(p) or "").strip())), "")
         value: Scalar | None = text
@@ -315,6 +326,13 @@ def _fabric_manager(places: Places) -> Sheet:
             "nvidia/fabric_manager",
             lambda: fabric_manager(places.ask(["nv-fabricmanager", "--version"])),
         )
+        version = sheet.fields.get("nvidia/fabric_manager")
+        if version is not None:
+            driver = Path(places.proc, "driver/nvidia/version")
+            sheet.put(
+                "nvidia/fabric_manager_fits",
+                lambda: version == driver_version(text_of(driver)),
+            )
     return sheet
 
 

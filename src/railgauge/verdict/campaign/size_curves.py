@@ -115,6 +115,9 @@ def _dip(
         return None
     below_line = min(math.log(line / value) for (_, value), line in zip(inside, lines, strict=True))
     below_both = math.log(min(left[1], right[1]) / max(value for _, value in inside))
+    floor = -math.log1p(-LEAST_DEPTH)
+    if below_line < floor:
+        return None
     others = [
         _distance(points, place)
         for place in range(1, len(points) - 1)
@@ -126,7 +129,7 @@ def _dip(
     usual = max(
         NORMAL * statistics.median(map(abs, others)), math.sqrt(1.5) * math.log1p(peer_spread)
     )
-    least = max(-math.log1p(-LEAST_DEPTH), STANDS_OUT * usual)
+    least = max(floor, STANDS_OUT * usual)
     # The last point below a step up is far below the line, and hardly below its left neighbour.
     if below_line < least or below_both < least / 2:
         return None
@@ -166,7 +169,7 @@ class DipAtPlaces:
         sizes = ", ".join(map(format_size, dip.sizes_bytes))
         others = f"; so at {self.places} places, the deepest here" if self.places > 1 else ""
         return (
-            f"{m.metric} of {m.operation} over {m.transport} has a hole at {sizes}: "
+            f"{m.metric} of {m.operation}, {m.transport}, has a hole at {sizes}: "
             f"{dip.value:.4g} {m.unit} at {format_size(dip.lowest_bytes)} is {dip.depth:.0%} below "
             f"the {dip.expected:.4g} that {format_size(dip.left_bytes)} and "
             f"{format_size(dip.right_bytes)} let expect, on {hostlist.fold(self.case.nodes)}"

@@ -126,6 +126,11 @@ def test_a_switch_of_the_protocol_is_none(ll: int, start_s: float, share: float)
     assert dips(curve) == []
 
 
+def test_the_last_size_below_a_step_up_is_none() -> None:
+    """It is 34 % below the line of its neighbours, and above the smaller one."""
+    assert dips({MIB * 2**k: (150 if k < 7 else 390) * 1.01**k for k in range(14)}) == []
+
+
 @given(st.dictionaries(st.integers(0, 2**40), st.floats(0, 1e9), max_size=40))
 def test_no_curve_crashes_it_and_a_dip_is_below_both_neighbours(curve: dict[int, float]) -> None:
     for dip in dips(curve):
@@ -218,7 +223,7 @@ def test_a_hole_in_both_halves_is_named_with_its_numbers_and_nodes() -> None:
     (found,) = dips_at_places([case(of_curve(hole, hole))])
     assert found.nodes == ("n1", "n2")
     assert found.message == (
-        "busbw of all_reduce over ib has a hole at 64 MiB: 145.3 GB/s at 64 MiB is 53% below the "
+        "busbw of all_reduce, ib, has a hole at 64 MiB: 145.3 GB/s at 64 MiB is 53% below the "
         "311.1 that 32 MiB and 128 MiB let expect, on n[1-2]"
     )
 
