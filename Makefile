@@ -22,12 +22,12 @@ test: ## the tests of a change, with the embedded cluster
 	bin/bootstrap lab dev browser
 	.venv/bin/python -m pytest --numprocesses=5 -m "not release"
 
-release: lint ## before each tag: lint, every test, the mutants, other versions; hours
+release: lint ## before each tag: lint, the packages, every test, the mutants, other versions; hours
 	bin/bootstrap lab dev browser
+	bin/package dist
 	.venv/bin/python -m pytest --numprocesses=5 --hypothesis-profile=full
 	.venv/bin/python -m tests.mutants
 	.venv/bin/python -m tests.lab.compat
-	bin/package dist
 
 lint: ## formatting, types and style of Python, shell and YAML
 	bin/bootstrap dev

@@ -153,7 +153,7 @@ def _call(message: Message, say: Say) -> HookError | None:
     try:
         hooks.call(message.variable, message.arguments, {KEY_VARIABLE: message.key})
     except HookError as error:
-        say(f"{message.variable}: the command {error}")
+        say(f"{message.variable}: the command failed: {error}")
         return error
     return None
 

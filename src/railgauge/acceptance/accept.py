@@ -398,10 +398,12 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
 
 
 def _notify(campaign: Campaign, say: Say) -> None:
-    """Give the verdict to the site's command; the key is that of this verdict of this campaign."""
-    verdict, summary = (campaign.folder / name for name in ("verdict.json", markdown.FILE))
-    key = notify.key_of(campaign.id, verdict.read_text(encoding="utf-8"))
-    notify.send(VERDICT_VARIABLE, [str(verdict), str(summary)], key, say)
+    """Give the verdict to the site's command. The key is that of the campaign's last session: its
+    verdict is one message, also if it is concluded again.
+    """
+    files = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]
+    key = notify.key_of(campaign.id, str(campaign.sessions))
+    notify.send(VERDICT_VARIABLE, files, key, say)
 
 
 def _write_reports(verdict: Verdict, say: Say) -> None:

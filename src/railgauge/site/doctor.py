@@ -69,7 +69,14 @@ def page(system: str | None, why_none: RailgaugeError | None, given: Mapping[str
         lines.append(Line("not checked", "system", "an installed package measures nothing"))
     lines += _results()
     return Page(
-        [dataclasses.replace(line, text=redaction.text(line.text)) for line in lines],
+        [
+            dataclasses.replace(
+                line,
+                text=redaction.text(line.text),
+                next_step=redaction.text(line.next_step),
+            )
+            for line in lines
+        ],
         {
             name: redaction.variable(name, value)
             for name, value in sorted(given.items())
@@ -88,8 +95,8 @@ def _program() -> Iterator[Line]:
         return
     others = different_packages(requirements.read_text(encoding="utf-8"))
     if others:
-        step = "make setup makes .venv again" if paths.is_checkout() else "pip install --upgrade"
-        yield Line("warning", "packages", f"not as pinned: {', '.join(others)}", step)
+        words = f"not as pinned: {', '.join(others)}"
+        yield Line("warning", "packages", words, "make setup makes .venv again")
     else:
         yield Line("ok", "packages", f"as pinned in {requirements.name}")
 

@@ -70,10 +70,10 @@ def test_a_command_that_fails_changes_no_verdict(
     monkeypatch.setattr(notify, "_PAUSES_S", (0.0, 0.0))
     verdict, said = conclude(campaign)
     assert verdict.decision == "reject"
-    assert said[0] == "RAILGAUGE_ON_VERDICT: the command ended with exit code 1"
+    assert said[0] == "RAILGAUGE_ON_VERDICT: the command failed: ended with exit code 1"
 
 
-def test_the_key_is_that_of_the_verdict(
+def test_a_session_has_one_key(
     tmp_path: Path, campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell = program(
@@ -82,8 +82,10 @@ def test_the_key_is_that_of_the_verdict(
     monkeypatch.setenv("RAILGAUGE_ON_VERDICT", shlex.quote(str(tell)))
     conclude(campaign)
     conclude(campaign)
-    first, again = (tmp_path / "keys").read_text().split()
-    assert first == again and len(first) == 32
+    campaign.begin_again(["railgauge", "accept", "--resume", campaign.id])
+    conclude(campaign)
+    first, again, resumed = (tmp_path / "keys").read_text().split()
+    assert first == again != resumed and len(first) == 32
 
 
 def test_nobody_is_told_of_a_rehearsal(

@@ -81,7 +81,7 @@ def of_cluster(words: list[str]) -> str:
         if not rest:
             return ""
         name = rest.pop(0)
-        if name.isupper() or name == "--help":
+        if name.isupper() or name in ("--help", "--version"):
             return ""
         found = command.get_command(click.Context(command), name)
         if found is None:

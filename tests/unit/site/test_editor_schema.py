@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,15 @@ def described(part: Any) -> Iterator[tuple[str, Any]]:
 def test_a_field_has_its_description(name: str) -> None:
     fields = dict(described(schema.editor_schema(name)))
     assert [field for field, says in fields.items() if not says.get("description")] == []
+
+
+def test_the_line_of_the_document_leads_to_a_schema() -> None:
+    """From a file of a system; and the settings lead there from the root of the checkout."""
+    text = (paths.HOME / "docs" / "command-line.md").read_text()
+    (line,) = re.findall(r"^# yaml-language-server: \$schema=(\S+)$", text, re.MULTILINE)
+    assert (paths.SYSTEMS / "lab" / line).resolve().is_file()
+    assert [name for name in re.findall(r'"(docs/schema/[^"]+)"', text) if not exists(name)] == []
+
+
+def exists(name: str) -> bool:
+    return (paths.HOME / name).is_file()

@@ -63,8 +63,8 @@ def counters(gpu: xml.Element) -> dict[str, Scalar]:
 
 
 def processes(gpu: xml.Element, proc: str) -> str:
-    """The programs that compute on a GPU, `4711 alice python3`, or `none`; FactError where the driver
-    does not list them.
+    """The programs that compute on a GPU, `4711 alice python3`, or `none`; FactError where the
+    driver does not list them.
     """
     listed = gpu.find("processes")
     if listed is None or (listed.text or "").strip() == "N/A":
