@@ -1740,7 +1740,7 @@ def test_reference_of_the_same_version_is_not_told(recorded: Recorded, version: 
 
 def test_reference_of_a_tool_without_version_is_told(recorded: Recorded) -> None:
     (message,) = said(measured_with(ran_everywhere(recorded), nccl="2.28.9").decide())
-    assert message.endswith("measured with nccl 2.28.9, of which this campaign states no version")
+    assert message.endswith("measured with nccl 2.28.9; this campaign states no version of it")
 
 
 # ---- which node? ----
