@@ -37,7 +37,8 @@ lint: ## formatting, types and style of Python, shell and YAML
 	shellcheck $(SHELL_FILES)
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
 	.venv/bin/yamllint --strict configs results/references .yamllint
-	.venv/bin/towncrier check --compare-with "$(CHANGED_SINCE)"
+	@# Without that branch, as in a clone of one commit, it is not known what has changed.
+	if git rev-parse --quiet --verify "$(CHANGED_SINCE)" >/dev/null; then .venv/bin/towncrier check --compare-with "$(CHANGED_SINCE)"; fi
 
 changelog: ## move the fragments of changelog.d/ into CHANGELOG.md, for the version of src/railgauge/__init__.py
 	bin/bootstrap dev
