@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import hooks, notify
 from railgauge.cli import cli
+from tests.command_line import invoke
 from tests.unit.acceptance.test_told import example
 from tests.unit.report.feeds.test_schemas import require
 
@@ -275,16 +275,16 @@ def test_a_message_waits_until_its_command_is_set_again(
 def test_the_command_sends_what_waits(tmp_path: Path, chat: Chat) -> None:
     chat.behaviours = ["503"] * 3
     send(tmp_path)
-    listed = CliRunner().invoke(cli, ["notify", "--list", "--json"])
+    listed = invoke(cli, ["notify", "--list", "--json"])
     require("notify", json.loads(listed.stdout))
     assert listed.exit_code == 2 and chat.came == []
-    assert CliRunner().invoke(cli, ["notify"]).exit_code == 0
+    assert invoke(cli, ["notify"]).exit_code == 0
     assert chat.came == [(KEY, "REJECT")]
 
 
 def test_the_command_names_what_still_waits(tmp_path: Path, chat: Chat) -> None:
     chat.behaviours = ["503"] * 4
     send(tmp_path)
-    answer = CliRunner().invoke(cli, ["notify"])
+    answer = invoke(cli, ["notify"])
     assert answer.exit_code == 2 and "4 attempts" in answer.stdout
     assert answer.stdout.endswith("1 waiting, 0 given up\n")

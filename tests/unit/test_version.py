@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import __version__, version
 from railgauge.cli import cli
+from tests.command_line import invoke
 
 
 def git(folder: Path, *words: str) -> str:
@@ -82,5 +82,5 @@ def test_a_package_has_the_version_of_its_commit(tmp_path: Path) -> None:
 
 def test_the_command_prints_the_version_and_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version, "current", lambda: version.Version("1.2.3", "0123456789ab"))
-    answer = CliRunner().invoke(cli, ["--version"])
+    answer = invoke(cli, ["--version"])
     assert (answer.output, answer.exit_code) == ("railgauge 1.2.3 (commit 0123456789ab)\n", 0)

@@ -29,8 +29,8 @@ _COMMANDS = {
     ),
     "coverage": Place(
         "railgauge.cli.coverage:coverage",
-        "Say of every node when it was last accepted, by which campaign and with how many "
-        "checks, and what has become of it.",
+        "Show when each node was last accepted, by which campaign and how many checks, and its "
+        "state.",
     ),
     "doctor": Place(
         "railgauge.cli.doctor:doctor",
@@ -46,11 +46,11 @@ _COMMANDS = {
     ),
     "fabric": Place(
         "railgauge.cli.fabric:fabric",
-        "An InfiniBand subnet: what is cabled, what is wrong, and what it tells the locator.",
+        "Show an InfiniBand subnet: its cables and faults, and its topology for the locator.",
     ),
     "gate": Place(
         "railgauge.cli.gate:gate",
-        "Hold nodes whose firmware changed, test them, and return them or keep them out.",
+        "Hold nodes with changed firmware, test them, and return them or keep them out.",
     ),
     "inventory": Place(
         "railgauge.cli.inventory:group",
@@ -124,7 +124,7 @@ _COMMANDS = {
     "transfers": Place(
         "railgauge.cli.campaigns:show_transfers",
         "Compare the tools that moved files in a campaign: rate, seconds, times the slowest; "
-        "beside it the ratios that documents state.",
+        "and the ratios that documents state.",
     ),
     "balance": Place(
         "railgauge.cli.campaigns:show_balance",

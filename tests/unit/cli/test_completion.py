@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths
 from railgauge.cli import cli
+from tests.command_line import invoke
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def script(shell: str) -> str:
-    answer = CliRunner().invoke(cli, ["completion", shell])
+    answer = invoke(cli, ["completion", shell])
     assert answer.exit_code == 0, answer.output
     return answer.stdout
 
@@ -69,4 +69,4 @@ def test_zsh_reads_the_script() -> None:
 
 
 def test_another_shell_is_wrong_usage() -> None:
-    assert CliRunner().invoke(cli, ["completion", "tcsh"]).exit_code != 0
+    assert invoke(cli, ["completion", "tcsh"]).exit_code != 0

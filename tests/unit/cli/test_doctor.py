@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from railgauge import paths
 from railgauge.cli import cli
 from railgauge.common.errors import PrerequisiteError
 from railgauge.site import doctor as examining
 from railgauge.slurm import client
+from tests.command_line import invoke
 from tests.unit.report.feeds.test_schemas import require
 
 
@@ -33,7 +34,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def typed(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["doctor", *words])
+    return invoke(cli, ["doctor", *words])
 
 
 def document() -> Any:

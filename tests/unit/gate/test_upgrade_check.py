@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from railgauge import paths, systems
 from railgauge.cli import cli
 from railgauge.cluster import store
 from railgauge.gate import journal, upgrade_check
 from railgauge.site.check.line import Line
+from tests.command_line import invoke
 from tests.unit import measured
 from tests.unit.report.feeds.test_schemas import require
 
@@ -186,8 +186,8 @@ def test_a_store_of_a_system_that_is_not_described_is_looked_at(gate: Path) -> N
 
 
 def test_the_command_ends_with_1_for_a_problem(site: Path) -> None:
-    answer = CliRunner().invoke(cli, ["upgrade-check", "--json"])
+    answer = invoke(cli, ["upgrade-check", "--json"])
     require("upgrade-check", json.loads(answer.stdout))
     assert answer.exit_code == 0
     campaign(site, state="running", context={"host": "another"})
-    assert CliRunner().invoke(cli, ["upgrade-check"]).exit_code == 1
+    assert invoke(cli, ["upgrade-check"]).exit_code == 1

@@ -33,7 +33,6 @@ EXCEPTIONS = {
     "systems/rehearsal.py": "a rehearsal stages the tools that have stand-ins in lab/",
     "model/measurement.py": "defines metrics after the tool that gave them their meaning",
     "cli/limit.py": "tells which definition of bus bandwidth a limit is of",
-    "report/numbers.py": "a collective's row shows its operation and transport",
     "report/transfers.py": "compares the transfer tools, in their order, on one page",
     "site/figures.py": "writes sentences with the figures that were measured of some tools",
     "stack/manifest.py": "a site chooses its iperf2 in a list of its own in spack.yaml",

@@ -31,7 +31,7 @@ REPLACED = {
 
 #: Names of states, of kinds of findings, of values in outputs: they are read by programs.
 NAMES = re.compile(
-    r"not-told-apart|beside: stress-ng|`beside`|`busy, beside`|\"beside\"|"
+    r"not-told-apart|beside: stress-ng|`beside`|patrol-beside-a-job|`busy, beside`|\"beside\"|"
     r"`somebody[^`]*`"
 )
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from railgauge import paths, systems
 from railgauge.checks.framework import topology
@@ -16,6 +15,7 @@ from railgauge.fabric.check import check
 from railgauge.fabric.folder import Fabric, FabricError
 from railgauge.site import new
 from railgauge.site.templates import DescribedPartition
+from tests.command_line import invoke
 from tests.unit.site.test_templates import ROCE, a_cluster, no_slurm, run
 
 DATA = paths.HOME / "tests" / "data" / "infiniband"
@@ -99,7 +99,7 @@ def test_a_folder_that_is_none_makes_nothing(
 
 
 def test_what_fabric_leaves_prints_can_be_put_into_a_description(saved: Path) -> None:
-    printed = CliRunner().invoke(cli, ["fabric", "leaves", "--from", str(saved)]).stdout
+    printed = invoke(cli, ["fabric", "leaves", "--from", str(saved)]).stdout
     lines = made("n[1-4]", folder.from_folder(saved))
     extras = systems.load("mine").partition("batch").extras
     assert lines and yaml.safe_load(printed)["extras"] == {

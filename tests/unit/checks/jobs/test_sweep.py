@@ -1095,7 +1095,7 @@ def test_the_conductor_knows_what_went_at_each_place_before(
 def test_the_conductor_knows_static_routes_where_the_system_says_so(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check.choose_places()
+    check.select_places()
     rows = [("leaf1", "n3", "spine1")]
     monkeypatch.setattr(subnet_reading, "static_routes", lambda stage, nodes: rows)
     assert "routes" not in check.orders()["retests"]

@@ -154,7 +154,7 @@ def ended(tmp_path: Path) -> Iterator[Any]:
             stage = paths.session_folder() / "stage" / "dgx-h100" / "h100" / "builtin" / f"{name}_1"
             check = ended_jobs.ended(known[name].kind(variant_num=0), stage)
             check._rfm_dry_run = True
-            check.choose_places()
+            check.select_places()
             sides = {
                 place.place: {
                     "rank0": ended_jobs.side(

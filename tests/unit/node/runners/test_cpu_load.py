@@ -172,7 +172,7 @@ def test_a_tool_does_not_run_beside_stressors_that_do_not(
 
 def test_without_another_cpu_nothing_runs_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    with pytest.raises(network_path.PathError, match="no CPU beside 3"):
+    with pytest.raises(network_path.PathError, match="no CPU other than the tool's, 3"):
         cpu_load.place(load_order("beside"), "client", {"device": "lo"})
 
 

@@ -496,7 +496,7 @@ def test_no_other_device_is_measured_in_the_place_of_one_that_vanished(
 
 def test_a_device_too_many_is_no_rail(monkeypatch: pytest.MonkeyPatch, tc: Programs) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
-    with pytest.raises(PathError, match="which is rail 1 nothing tells"):
+    with pytest.raises(PathError, match="rail 1 is not identified"):
         described(rail_link(client=1, count=3))
     assert described(rail_link(client=1, **THREE))[1]["device"] == "mlx5_1"
 
@@ -505,7 +505,7 @@ def test_without_names_nothing_tells_the_rails_of_a_node_that_lacks_a_device(
     monkeypatch: pytest.MonkeyPatch, tc: Programs
 ) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
-    with pytest.raises(PathError, match=r"which is rail 1 nothing tells .*, expected 3 of them"):
+    with pytest.raises(PathError, match=r"rail 1 is not identified .*, expected 3 of them"):
         described(rail_link(client=1, count=3))
 
 

@@ -31,6 +31,6 @@ def argv(options: Options) -> list[str]:
 def read(output: str, *, calls: Sequence[Call], options: Options) -> Reading:
     found = _RATE.search(output)
     if found is None or not output.endswith("end\n"):
-        return Reading.refused("no rate, or no end")
+        return Reading.invalid("no rate, or no end")
     rate = Measurement("copy_bandwidth", float(found[1]), TOOL, "copy", "any")
-    return Reading.accepted("one rate", [] if calls else ["its exit code"], (rate,), {})
+    return Reading.valid("one rate", [] if calls else ["its exit code"], (rate,), {})

@@ -33,8 +33,8 @@ def read(outputs: Mapping[int, str], *, calls: Sequence[Call], options: Options)
     lines = outputs.get(0, "").splitlines()
     rows = [line.split() for line in lines if line[:1].isdigit()]
     if not rows or lines[-1] != END:
-        return Reading.refused("no table, or no end of it")
+        return Reading.invalid("no table, or no end of it")
     size, rate = int(rows[-1][0]), float(rows[-1][1])
     busbw = Measurement("busbw", rate, TOOL, "sum", "any", size, ranks=options.ranks)
     missing = [] if len(calls) == options.ranks else ["the exit codes of all ranks"]
-    return Reading.accepted("one table", missing, (busbw,), {})
+    return Reading.valid("one table", missing, (busbw,), {})

@@ -35,10 +35,10 @@ def client_argv(options: Options) -> list[str]:
 def read(client: str, *, server: str, calls: Sequence[Call], options: Options) -> Reading:
     sent, received = _MOVED.search(client), _MOVED.search(server)
     if sent is None or received is None:
-        return Reading.refused("a side printed no `moved` line")
+        return Reading.invalid("a side printed no `moved` line")
     if sent[1] != received[1]:
-        return Reading.refused(f"sent {sent[1]} bytes, received {received[1]}")
+        return Reading.invalid(f"sent {sent[1]} bytes, received {received[1]}")
     payload, seconds = int(received[1]), float(received[2])
     rate = Measurement("bandwidth", payload * 8e-9 / seconds, TOOL, "stream", "tcp")
     missing = [] if len(calls) == 2 else ["the exit codes of both sides"]
-    return Reading.accepted("one stream", missing, (rate,), {}, moved=(Moved(payload, seconds),))
+    return Reading.valid("one stream", missing, (rate,), {}, moved=(Moved(payload, seconds),))
