@@ -285,6 +285,6 @@ def test_the_command_sends_what_waits(tmp_path: Path, chat: Chat) -> None:
 def test_the_command_names_what_still_waits(tmp_path: Path, chat: Chat) -> None:
     chat.behaviours = ["503"] * 4
     send(tmp_path)
-    answer = invoke(cli, ["notify"])
+    answer = invoke(cli, ["notify"], stderr=["RAILGAUGE_ON_VERDICT: the command failed"])
     assert answer.exit_code == 2 and "4 attempts" in answer.stdout
     assert answer.stdout.endswith("1 waiting, 0 given up\n")

@@ -82,7 +82,7 @@ def test_the_gates_status_loads_no_arrays(tmp_path: Path) -> None:
         RAILGAUGE_RESULTS=str(tmp_path),
     )
     assert "railgauge.gate.status" in modules
-    assert not modules & (HEAVY | {"railgauge.tools.nccl_tests", "rich"})
+    assert not modules & (HEAVY | {"railgauge.tools.nccl_tests"})
 
 
 @pytest.mark.parametrize("group", [cli, gate], ids=["railgauge", "gate"])

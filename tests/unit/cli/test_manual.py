@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
-
-pytest.importorskip("click_man")
 
 from railgauge.cli import cli, manual
 
@@ -67,7 +64,6 @@ def test_a_paragraph_of_single_lines_keeps_them() -> None:
     )
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff here")
 @pytest.mark.parametrize("name", ["railgauge", "railgauge-gate-run", "railgauge-lab-fault-add"])
 def test_groff_shows_each_word_of_the_help(pages: Path, name: str) -> None:
     command: click.Command = manual.loaded(cli)

@@ -259,10 +259,14 @@ def test_an_update_whose_command_returns_early_runs_on(
     """The defect: the node was tested and returned while the work went on."""
     with left_in_update(["n1"], f"{command.format(work)}\necho started") as left:
         has_ended(left)
-        found = update.state(left)
+        # `env` and `setsid` may not have become the program yet.
+        limit = time.monotonic() + 30
+        work_runs = re.compile(r"still runs: bash /\S+.* \(pid [0-9]+\)")
+        while not work_runs.search((found := update.state(left)).words):
+            assert time.monotonic() < limit, found
+            time.sleep(0.05)
         assert found.word == "running"
         assert "its command ended with exit code 0, and what it started still runs" in found.words
-        assert re.search(r"still runs: bash /\S+.* \(pid [0-9]+\)", found.words)
         assert gate("update-done", "--nodes", "n1", "--act")[1] == 3
         said: list[str] = []
 

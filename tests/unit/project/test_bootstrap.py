@@ -77,9 +77,11 @@ SKIPS = {
     "browser/conftest.py": "Chromium: Ubuntu has none as a package",
     "lab/test_transfers.py": "WDT: Spack builds it",
     "unit/cli/test_commands.py": "root",
+    "unit/cli/test_completion.py": "zsh and fish: each user has one shell",
     "unit/common/test_atomic.py": "a writable /dev/shm",
     "unit/node/runners/test_cpu_load.py": "two cores, or one NUMA node",
     "unit/node/runners/test_mpi_ranks.py": "root",
+    "unit/project/test_bench.py": "a checkout of git",
     "unit/project/test_docs.py": "Python 3.11",
     "unit/tools/test_samples.py": "other people's outputs",
 }
@@ -93,7 +95,9 @@ def test_no_test_is_skipped_for_want_of_what_make_test_can_install() -> None:
     assert sorted(str(path.relative_to(tests)) for path in found) == sorted(SKIPS)
 
 
-@pytest.mark.parametrize("package", ["iperf", "iproute2", "openssh-client", "util-linux"])
+@pytest.mark.parametrize(
+    "package", ["groff-base", "iperf", "iproute2", "openssh-client", "util-linux"]
+)
 def test_make_test_installs_what_its_tests_run(package: str) -> None:
     text = (paths.HOME / "bin" / "bootstrap").read_text(encoding="utf-8")
     part = text.partition("\n    dev)\n")[2].partition(";;")[0]

@@ -11,8 +11,6 @@ import pytest
 
 from railgauge import __version__, paths
 
-pytest.importorskip("towncrier")
-
 
 def towncrier(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

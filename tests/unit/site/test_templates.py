@@ -322,7 +322,7 @@ def test_required_check_whose_link_is_open_needs_a_baseline() -> None:
     made("tcp", DescribedPartition("batch", "c[01-04]", values={"mtu_bytes": 1500}))
     lines = [str(line) for line in check.check("mine", no_slurm, HOST)]
     (hint,) = [x for x in lines if "Iperf2Pair (bandwidth, retransmits)" in x]
-    assert "next: state link_gbits, of which floors follow; or railgauge accept --mode" in hint
+    assert "next: state link_gbits, which give floors; or railgauge accept --mode" in hint
 
 
 # ---- the command ----

@@ -114,6 +114,6 @@ def _read_again(line: Line) -> dict[str, dict[str, Any]]:
         return line.result().facts
     except BrokenRecordError as error:
         raise PrerequisiteError(
-            f"{error}; what a node told at {line.place or 'a place'} is not there any more",
-            next_step="the same again, while nobody changes the campaign's folder",
+            f"{error}; what a node reported at {line.place or 'a place'} is not there any more",
+            next_step="the same again, while no process changes the campaign's folder",
         ) from None

@@ -1098,14 +1098,14 @@ def test_the_conductor_knows_static_routes_where_the_system_says_so(
     check.select_places()
     rows = [("leaf1", "n3", "spine1")]
     monkeypatch.setattr(subnet_reading, "static_routes", lambda stage, nodes: rows)
-    assert "routes" not in check.orders()["retests"]
+    assert check.orders().retests.routes == ()
     extras = check.partition_data.extras
     static = extras.infiniband.model_copy(update={"static_routes": True})
     data = check.partition_data.model_copy(
         update={"extras": extras.model_copy(update={"infiniband": static})}
     )
     monkeypatch.setattr(type(check), "partition_data", data)
-    assert check.orders()["retests"]["routes"] == rows
+    assert check.orders().retests.routes == rows
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:
