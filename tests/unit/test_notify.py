@@ -9,7 +9,6 @@ import fcntl
 import http.server
 import json
 import shlex
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +24,6 @@ from tests.unit.report.feeds.test_schemas import require
 
 NAME = "RAILGAUGE_ON_VERDICT"
 KEY = notify.key_of("a campaign", "its verdict")
-
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
 
 
 class Chat(http.server.ThreadingHTTPServer):

@@ -96,7 +96,7 @@ def test_no_test_is_skipped_for_want_of_what_make_test_can_install() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["groff-base", "iperf", "iproute2", "openssh-client", "util-linux"]
+    "package", ["curl", "groff-base", "iperf", "iproute2", "openssh-client", "util-linux"]
 )
 def test_make_test_installs_what_its_tests_run(package: str) -> None:
     text = (paths.HOME / "bin" / "bootstrap").read_text(encoding="utf-8")
