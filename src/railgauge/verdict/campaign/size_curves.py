@@ -48,6 +48,9 @@ _LEAST = 1e-9
 #: A dip, its two neighbours, and those others.
 LEAST_POINTS = LEAST_OTHERS + 3
 
+#: Metrics in these units rise with the size. A rate of messages does not.
+_RISING = ("GB/s", "Gb/s")
+
 #: How the name of a metric ends whose results lie in the buffer of the data.
 _IN_PLACE = "_in_place"
 
@@ -199,12 +202,13 @@ def _together(same: Sequence[tuple[Dip, Measurement, Case]]) -> DipAtPlaces:
 
 def _of_case(case: Case) -> Iterator[tuple[Dip, Measurement]]:
     """The dips of one place, each with a measurement of its curve."""
-    if len(case.rows) < LEAST_POINTS:
+    # An emulated cluster's speed says nothing: it dips whenever its host does something else.
+    if len(case.rows) < LEAST_POINTS or case.floors_suffice:
         return
     curves: dict[tuple[Any, ...], dict[int, Measurement]] = {}
     for row in case.rows:
         m = row.measurement
-        if m.size_bytes and METRICS[m.metric].better == "more":
+        if m.size_bytes and METRICS[m.metric].unit in _RISING:
             curves.setdefault((m.metric, *_how(m)), {})[m.size_bytes] = m
     for (metric, *how), measured in curves.items():
         if metric.endswith(_IN_PLACE):

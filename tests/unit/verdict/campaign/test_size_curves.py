@@ -252,3 +252,17 @@ def test_of_several_runs_one_with_a_hole_is_enough() -> None:
     runs = [case(of_curve(ideal())), case(of_curve(holed(ideal(), 0.4, 64 * MIB)))]
     (found,) = dips_at_places([dataclasses.replace(c, run=n) for n, c in enumerate(runs)])
     assert found.places == 1
+
+
+def test_a_rate_of_messages_falls_with_the_size_and_has_none() -> None:
+    hole = holed(ideal(), 0.45, 64 * MIB)
+    rates = [
+        dataclasses.replace(m, metric="message_rate") for m in of_curve(hole) if m.metric == "busbw"
+    ]
+    assert rates and dips_at_places([case(rates)]) == []
+
+
+def test_the_curves_of_an_emulated_cluster_are_not_judged() -> None:
+    hole = holed(ideal(), 0.45, 64 * MIB)
+    emulated = dataclasses.replace(case(of_curve(hole, hole)), floors_suffice="shared cores")
+    assert dips_at_places([emulated]) == []
