@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.unit.conftest import no_nodes_in_slurm  # noqa: F401
 from tests.unit.report.test_history import leave, of_lab, results
 
 from .conftest import PHONE, WIDE, Open

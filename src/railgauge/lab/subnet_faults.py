@@ -176,6 +176,10 @@ _END_OPENSM = (
 )
 
 
+#: The process id of a second opensm, or a little more.
+_PID = 30000
+
+
 def _start_second(lab: Lab, fault: Fault) -> None:
     """Start a subnet manager on a node that does not look for others (`-d0`). The first one goes on
     as the master that it is.
@@ -187,7 +191,13 @@ def _start_second(lab: Lab, fault: Fault) -> None:
     log = lab.folders.log / f"opensm-{node}.log"
     opensm = ["opensm", "--daemon", "-d0", "--sweep", "2", "--log_file", str(log)]
     own = [f"OSM_TMP_DIR={folder}", f"OSM_CACHE_DIR={folder}"]
-    _run(lab, node, "env", *own, *opensm)
+    # A client of ibsim names its socket by its process id, and all share one network namespace.
+    # The machines count processes each from 1: this one gets a number that no other one reaches.
+    last = "/proc/sys/kernel/ns_last_pid"
+    far_away = (
+        f'read -r n <{last}; echo {_PID} >{last}; "$@"; code=$?; echo "$n" >{last}; exit $code'
+    )
+    _run(lab, node, "bash", "-c", far_away, "bash", "env", *own, *opensm)
     deadline = time.monotonic() + _START_S
     while not (log.exists() and "Entering MASTER state" in log.read_text(errors="replace")):
         if time.monotonic() > deadline:

@@ -343,11 +343,10 @@ class TransferTooShort(MpiBesideCheck):
 
     pair = parameter([SettingCase("ns", "n1", "n2", "default")])
 
-    def commands(self):
-        asked = super().commands()
-        mpi = dict(asked["mpi"])
-        mpi["argv"] = ["sh", "-c", f"sleep 15 && {' '.join(mpi['argv'])}"]
-        return {**asked, "mpi": mpi}
+    def _program(self):
+        program = super()._program()
+        late = ("sh", "-c", f"sleep 15 && {' '.join(program.argv)}")
+        return dataclasses.replace(program, argv=late)
 
     @property
     def options(self):
