@@ -71,9 +71,9 @@ def words(system: str, nodes: Collection[str], lent: Collection[str]) -> str:
     """Each node and its partners: `n7 with n8 n9, m3 with no partner (0 of 2 partners)`."""
     wanted = store.rules(system).partners
     parts = [
-        f"{hostlist.fold(tested)} with {' '.join(beside) or 'no partner'}"
-        + (f" ({len(beside)} of {wanted} partners)" if len(beside) < wanted else "")
-        for tested, beside in by_partition(system, nodes, lent).values()
+        f"{hostlist.fold(tested)} with {' '.join(borrowed) or 'no partner'}"
+        + (f" ({len(borrowed)} of {wanted} partners)" if len(borrowed) < wanted else "")
+        for tested, borrowed in by_partition(system, nodes, lent).values()
     ]
     return ", ".join(dict.fromkeys(parts))
 

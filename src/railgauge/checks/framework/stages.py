@@ -8,8 +8,8 @@ from railgauge import paths
 
 
 def stages_so_far(stage: Path) -> list[Path]:
-    """The folders beside a case's stage folder in which cases of its partition and environment
-    staged, in this campaign's sessions in order.
+    """The folders in which cases of the same partition and environment as the case with this stage
+    folder staged: one for each session of the campaign so far, the first one first.
     """
     campaign = paths.campaign_folder()
     if campaign is None:

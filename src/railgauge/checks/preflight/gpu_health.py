@@ -27,7 +27,7 @@ class _Most(NamedTuple):
     next_step: str
 
 
-#: The first whose pattern matches a whole key says what it may grow by.
+#: The first pattern that matches a whole key says what the counter may grow by.
 #:
 #: - ECC and rows: NVIDIA, "GPU Memory Error Management": an error that was not corrected ends
 #:   programs, and a row that is remapped needs a reset of the GPU.
@@ -69,8 +69,8 @@ _MOST: tuple[_Most, ...] = (
 )
 
 #: Xids that a program brings about, or that follow its end: an exception of its kernels (13), an
-#: address that is not its own (31), a channel that was reset (43), cleaning up after it (45), all
-#: of which leave the GPU healthy (NVIDIA, "XID Errors"). They are noted.
+#: address that is not its own (31), a channel that was reset (43), cleaning up after it (45). The
+#: GPU stays healthy (NVIDIA, "XID Errors"), so they are noted.
 _OF_PROGRAMS = ("13", "31", "43", "45")
 
 #: A kind of failure that is the node's.

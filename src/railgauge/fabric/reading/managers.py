@@ -38,7 +38,7 @@ _SMINFO = re.compile(
 _FIRST, _LAST = "IsSM ports", "IsSMdisabled ports"
 _FIELD = re.compile(r"\t\t([A-Za-z_]+)\.+(0x[0-9A-Fa-f]+|[0-9]+)")
 _RECORD = "PortInfoRecord dump:"
-#: The fields of a record, the last one of which shows that it is whole.
+#: The fields of a record. The last one shows that the record is whole.
 _FIELDS = ("EndPortLid", "PortNum", "base_lid", "master_sm_base_lid", "capability_mask")
 
 

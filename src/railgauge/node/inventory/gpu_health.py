@@ -9,7 +9,7 @@ from __future__ import annotations
 import pwd
 import re
 import xml.etree.ElementTree as xml
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, number, whole_lines
@@ -138,11 +138,22 @@ def xids(text: str) -> dict[str, int]:
 
 def link_sheet(places: Places, gpus: int) -> Sheet:
     """The counters of NVLink, of each GPU."""
+    return nvlink_sheet(places, gpus, "-e", LINK_COUNTERS, link_errors)
+
+
+def nvlink_sheet(
+    places: Places,
+    gpus: int,
+    option: str,
+    names: Sequence[str],
+    parse: Callable[[str], Mapping[int, Mapping[str, Scalar]]],
+) -> Sheet:
+    """What `nvidia-smi nvlink OPTION` prints of each GPU, under these names."""
     sheet = Sheet()
-    wanted = [f"gpu/{place}/{name}" for place in range(gpus) for name in LINK_COUNTERS]
+    wanted = [f"gpu/{place}/{name}" for place in range(gpus) for name in names]
 
     def read() -> dict[str, Scalar]:
-        printed = link_errors(places.ask(["nvidia-smi", "nvlink", "-e"]))
+        printed = parse(places.ask(["nvidia-smi", "nvlink", option]))
         return {
             f"gpu/{place}/{name}": value
             for place, of_gpu in printed.items()

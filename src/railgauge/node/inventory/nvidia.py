@@ -261,20 +261,8 @@ def _gpu(gpu: xml.Element, proc: str) -> dict[str, Scalar]:
 
 
 def _links(places: Places, addresses: list[str]) -> Sheet:
-    sheet = Sheet()
     names = ("nvlink_links", "nvlink_active", "nvlink_gbytes_s")
-    wanted = [f"gpu/{place}/{name}" for place in range(len(addresses)) for name in names]
-
-    def read() -> dict[str, Scalar]:
-        printed = nvlinks(places.ask(["nvidia-smi", "nvlink", "-s"]))
-        return {
-            f"gpu/{place}/{name}": value
-            for place, links in printed.items()
-            for name, value in links.items()
-        }
-
-    sheet.several("", wanted, read)
-    return sheet
+    return gpu_health.nvlink_sheet(places, len(addresses), "-s", names, nvlinks)
 
 
 _ALL_INACTIVE = re.compile(r"Unable to retrieve NVLink information as all links are inActive")
