@@ -80,11 +80,21 @@ def outlying(values: Mapping[Place, float], better: Better, least_spread: float)
     return [place for place, value in values.items() if sign * (bound - value) > 0]
 
 
+def mad(values: Sequence[float], middle: float | None = None) -> float:
+    """The median distance from `middle`, of the median if not given, as a normal's standard
+    deviation; 0 without values.
+    """
+    if not values:
+        return 0.0
+    if middle is None:
+        middle = statistics.median(values)
+    return NORMAL * statistics.median(abs(value - middle) for value in values)
+
+
 def threshold(values: Sequence[float], better: Better, least_spread: float) -> float:
     """The value beyond which a number stands out among these."""
     median = statistics.median(values)
-    spread = NORMAL * statistics.median(abs(value - median) for value in values)
-    least = STANDS_OUT * max(spread, least_spread * abs(median))
+    least = STANDS_OUT * max(mad(values, median), least_spread * abs(median))
     return median - least if better == "more" else median + least
 
 

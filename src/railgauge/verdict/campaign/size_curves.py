@@ -17,16 +17,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from railgauge import hostlist
-from railgauge.common.spread import NORMAL
 from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.sizes import format_size
 from railgauge.verdict.campaign.cases import Case
-from railgauge.verdict.campaign.outliers import condition
+from railgauge.verdict.campaign.outliers import condition, mad
 
 #: What a dip is below its neighbours' line at least, as a share of it. Steps between protocols and
 #: the scatter of healthy published curves reach 0.2. A choice of ours.
@@ -129,9 +127,7 @@ def _dip(
     if len(others) < LEAST_OTHERS:
         return None
     # Of three equal spreads: the point's own, and half of each neighbour's.
-    usual = max(
-        NORMAL * statistics.median(map(abs, others)), math.sqrt(1.5) * math.log1p(peer_spread)
-    )
+    usual = max(mad(others, 0.0), math.sqrt(1.5) * math.log1p(peer_spread))
     least = max(floor, STANDS_OUT * usual)
     # The last point below a step up is far below the line, and hardly below its left neighbour.
     if below_line < least or below_both < least / 2:

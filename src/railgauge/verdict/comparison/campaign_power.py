@@ -19,7 +19,7 @@ import statistics
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from railgauge.common.spread import LEAST_SD, NORMAL
+from railgauge.common.spread import LEAST_SD
 from railgauge.model.failure import NO_REFERENCE
 from railgauge.model.measurement import COUNTS, METRICS
 from railgauge.model.record import Row
@@ -178,8 +178,8 @@ class _Rules:
         medians = [statistics.median(values) for values in logs.values()]
         away = [log - statistics.median(logs[p]) for p in logs for log in logs[p]]
         # The median of few runs lies nearer to each of them than the truth does.
-        within = mad(away) * math.sqrt(self.runs / max(self.runs - 1, 1))
-        between = mad(medians) if self.places >= LEAST_PLACES else _deviation(medians)
+        within = outliers.mad(away) * math.sqrt(self.runs / max(self.runs - 1, 1))
+        between = outliers.mad(medians) if self.places >= LEAST_PLACES else _deviation(medians)
         known = self.places >= LEAST_PLACES or self.runs >= LEAST_RUNS
         # What the estimates cost: a median absolute deviation of n is off by 1.17/sqrt(n).
         self._between = between * (1 + 1.17 / math.sqrt(self.places))
@@ -229,14 +229,6 @@ class _Rules:
         if self.noise is None:
             return None
         return self.places * sum(chance(0.0) for chance in self._chances())
-
-
-def mad(values: Sequence[float]) -> float:
-    """The median absolute deviation from the median, as a normal's standard deviation."""
-    if not values:
-        return 0.0
-    middle = statistics.median(values)
-    return NORMAL * statistics.median(abs(value - middle) for value in values)
 
 
 def _deviation(values: Sequence[float]) -> float:
