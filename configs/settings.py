@@ -16,6 +16,9 @@ from railgauge.systems import reframe_settings, rehearsal
 
 # A check file that fails to import would otherwise leave a warning and a pass.
 os.environ["RFM_WARN_AS_ERROR"] = "1"
+# ReFrame 4.11 can name folders by the test and its parameters: `Path%sweep=ns`. Slurm takes `%s` in
+# the path of a job's output for a pattern.
+os.environ["RFM_STAGEDIR_HASHES"] = "1"
 reframe_guard.install()
 
 

@@ -1484,6 +1484,13 @@ MUTANTS = [
         f"{_FOOLING}::test_a_check_that_cannot_be_made_is_failed",
     ),
     Mutant(
+        "folders of cases are named as the environment says",
+        "configs/settings.py",
+        'os.environ["RFM_STAGEDIR_HASHES"] = "1"',
+        "",
+        "tests/unit/acceptance/test_configuration.py -k hashes",
+    ),
+    Mutant(
         "any unit will do",
         "src/railgauge/model/references.py",
         "if reference.unit != METRICS[metric].unit:",

@@ -82,7 +82,7 @@ def accept_lab(home: Path, environment: dict[str, str]) -> int:
     railgauge = home / "bin" / "railgauge"
     (home / ".lab").mkdir()
     (home / ".lab" / "rootfs").symlink_to(paths.HOME / ".lab" / "rootfs")
-    up: Command = [railgauge, "lab", "up"]
+    up: Command = [railgauge, "lab", "up", "--nodes", "n[1-4]"]
     code = subprocess.call(up, cwd=home, env=environment)
     try:
         if code == 0:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,20 @@ def test_broken_file_is_an_error_before_anything_runs(configured: Path, file: st
     with pytest.raises(ConfigurationError) as caught:
         accept._require_configuration("vm-pair")
     assert file in str(caught.value) and caught.value.exit_code == 3
+
+
+def test_folders_of_cases_have_hashes_whatever_the_environment_says(tmp_path: Path) -> None:
+    """ReFrame 4.11 would call one `Path%sweep=ns`, and Slurm writes its output elsewhere then."""
+    run = "import os, runpy, sys; runpy.run_path(sys.argv[1]); print(os.environ[sys.argv[2]])"
+    name = "RFM_STAGEDIR_HASHES"
+    answer = subprocess.run(
+        [sys.executable, "-c", run, str(paths.HOME / "configs" / "settings.py"), name],
+        env={**os.environ, name: "false", "RAILGAUGE_RESULTS": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.stdout, answer.stderr) == ("1\n", "")
 
 
 def ended(folder: Path, exit_code: int, last_error: str = "") -> Campaign:
