@@ -15,7 +15,7 @@ from reframe.core.builtins import parameter
 import reframe as rfm
 from railgauge import hostlist, paths, systems
 from railgauge.checks.framework.cases import NodeCase, PairCase, SweepCase
-from railgauge.checks.jobs.client_server import RingPairs, neighbours
+from railgauge.checks.jobs.pairs import RingPairs, neighbours
 from railgauge.checks.preflight import rails_and_bond
 from railgauge.checks.preflight.rails_and_bond import PathCases, of_paths
 from railgauge.checks.rdma.rail import RailLinks
