@@ -35,8 +35,8 @@ class WanTcp(SweepCheck):
     cases = WanCases()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return wan_run(place, self.partition_data)
+    def run_at(self, place, partition):
+        return wan_run(place, partition)
 
 
 @simple_test
@@ -60,5 +60,5 @@ class BondPair(SweepCheck):
     def needs(self, place):
         return of_paths(place)
 
-    def run_at(self, place):
-        return bond_run(place, self.partition_data, self.duration_s)
+    def run_at(self, place, partition):
+        return bond_run(place, partition, self.duration_s)
