@@ -135,8 +135,8 @@ MUTANTS = [
     Mutant(
         "healthy flows that met on a link confirm an uplink",
         "src/railgauge/locating/fabric.py",
-        "    elif len(sure) < _LOW_ALONE:\n",
-        "    elif False:\n",
+        "sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)",
+        "sure = lows",
         "tests/unit/locating/test_sharing.py -k is_not_accused",
     ),
     Mutant(

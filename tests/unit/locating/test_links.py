@@ -45,7 +45,7 @@ def test_one_pair_crosses_the_link_that_low_pairs_have_in_common() -> None:
 
 def test_no_two_pairs_of_a_round_share_a_link() -> None:
     """Pairs that share a link are both slow, however good it is."""
-    ways = planned(LOW_UP, GOOD_UP)
+    ways = planned(LOW_UP[:1], GOOD_UP)
     assert len({(up, spine) for up, spine, _ in ways}) == len(ways) >= 6
     assert len({(spine, down) for _, spine, down in ways}) == len(ways)
 
