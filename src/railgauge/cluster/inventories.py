@@ -52,7 +52,9 @@ def collect(
         raise RailgaugeError(
             f"{hostlist.fold(strangers)} not in {system} ({hostlist.fold(access)})"
         )
-    states = _states(wanted)
+    states: Mapping[str, SlurmNode] = {}
+    with contextlib.suppress(client.SlurmError):  # the job's own message is enough
+        states = slurm_nodes.show_known(wanted)
     closed = _closed(states)
     taken: dict[str, Inventory] = {}
     for options in dict.fromkeys(access[node] for node in wanted):
@@ -126,14 +128,6 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
         with contextlib.suppress(RailgaugeError):
             taken[node] = inventory.load(texts[node], node)
     return taken
-
-
-def _states(nodes: Sequence[str]) -> Mapping[str, SlurmNode]:
-    try:
-        return slurm_nodes.show(nodes) if nodes else {}
-    except client.SlurmError:
-        # The job's own message is enough.
-        return {}
 
 
 def _closed(states: Mapping[str, SlurmNode]) -> dict[str, str]:

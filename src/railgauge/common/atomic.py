@@ -49,4 +49,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
-    write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+    """The same of a document. A byte of the command line that is not UTF-8 becomes `?`: most
+    readers of JSON refuse the escape that would stand for it.
+    """
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    write_bytes(path, f"{text}\n".encode(errors="replace"))

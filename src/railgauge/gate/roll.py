@@ -160,7 +160,8 @@ def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
     # From here on the nodes count as held.
     slurm_nodes.drain(roll.batch, journal.UPDATED)
     states = slurm_nodes.show(roll.batch)
-    ours = [name for name, node in states.items() if node.ours]
+    # A user may have resumed one since: it is tested as it is.
+    ours = [name for name, node in states.items() if node.ours or node.in_service]
     planned = run.plan(roll.system, ours, roll.despite_reservations)
     planned.nodes = sorted(states)
     planned.decided = {name: states[name].unavailable_reason for name in states if name not in ours}

@@ -312,13 +312,16 @@ def require_reserved(run: Run) -> None:
     missing = sorted(set(run.open_nodes) - covered)
     if not missing:
         return
-    slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")
+    # Slurm deletes a reservation if slurm.conf loses one of its nodes.
+    known = slurm_nodes.show_known(missing)
+    slurm_nodes.drain(known, f"gate run {run.id} lost its reservation")
     for node in missing:
-        run.decided[node] = "its reservation was deleted during the test"
+        deleted = "its reservation was deleted during the test"
+        run.decided[node] = deleted if node in known else slurm_nodes.UNKNOWN
         run.lost.append(node)
     run.save()
     if None in reserved:
         raise LostReservationError(
-            f"reservation {run.reservation} is gone; {hostlist.fold(missing)} drained again",
+            f"reservation {run.reservation} is gone; {hostlist.fold(known)} drained again",
             next_step="railgauge gate run --act",
         )
