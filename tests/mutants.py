@@ -2312,8 +2312,8 @@ MUTANTS = [
     Mutant(
         "a rehearsal is told as if it were a verdict",
         "src/railgauge/acceptance/accept.py",
-        "    if not verdict.simulated:\n        _notify(",
-        "    if True:\n        _notify(",
+        "    if not verdict.simulated:\n        # By the key",
+        "    if True:\n        # By the key",
         "tests/unit/acceptance/test_told.py",
     ),
     Mutant(
@@ -2880,8 +2880,8 @@ MUTANTS = [
     Mutant(
         "a changed node is lent as a partner",
         "src/railgauge/gate/partners.py",
-        "if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):",
-        "if known is not None:",
+        "if record and not node_gate.changes(record.document, inventory.as_dict(), counted):",
+        "if record:",
         f"{_GATE}/test_run.py -k partner",
     ),
     Mutant(
@@ -3160,8 +3160,8 @@ MUTANTS = [
     Mutant(
         "a drained node is waited for",
         "src/railgauge/cluster/inventories.py",
-        "    closed = _closed(states)\n",
-        "    closed: dict[str, str] = {}\n",
+        "if node.unavailable_reason and not (invited",
+        "if False and not (invited",
         "tests/unit/cli/test_inventory.py -k drained",
     ),
     Mutant(

@@ -55,7 +55,13 @@ def collect(
     states: Mapping[str, SlurmNode] = {}
     with contextlib.suppress(client.SlurmError):  # the job's own message is enough
         states = slurm_nodes.show_known(wanted)
-    closed = _closed(states)
+    # Slurm starts no job of ours on these nodes: no job waits for them.
+    invited = "SLURM_RESERVATION" in os.environ
+    closed = {
+        name: node.unavailable_reason
+        for name, node in states.items()
+        if node.unavailable_reason and not (invited and node.answers and not node.drained)
+    }
     taken: dict[str, Inventory] = {}
     for options in dict.fromkeys(access[node] for node in wanted):
         reserved = any(word.startswith("--reservation") for word in options)
@@ -128,13 +134,3 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
         with contextlib.suppress(RailgaugeError):
             taken[node] = inventory.load(texts[node], node)
     return taken
-
-
-def _closed(states: Mapping[str, SlurmNode]) -> dict[str, str]:
-    """The nodes on which Slurm starts no job of ours, and why; no one waits for them."""
-    invited = "SLURM_RESERVATION" in os.environ
-    return {
-        name: node.unavailable_reason
-        for name, node in states.items()
-        if node.unavailable_reason and not (invited and node.answers and not node.drained)
-    }

@@ -128,6 +128,11 @@ class Accepted(Strict):
     user: str
     date: str
 
+    @property
+    def document(self) -> node_gate.Document:
+        """What a quick look is compared with."""
+        return {"fields": self.fields, "unknown": self.unknown}
+
 
 def folder(system: str) -> Path:
     return paths.results_root() / "gate" / system
