@@ -2759,6 +2759,13 @@ MUTANTS = [
         f"{_GATE}/test_lost_rolls.py -k cannot_be_read",
     ),
     Mutant(
+        "a run that broke off overwrites what a user adopted since",
+        "src/railgauge/gate/run.py",
+        "(known.by != tested[0] and not adopted)",
+        "known.by != tested[0]",
+        f"{_GATE}/test_run.py -k adopted_while_nothing_ran",
+    ),
+    Mutant(
         "a copy of a journal that has not ended is continued for ever",
         "src/railgauge/cluster/journals.py",
         "            if journal.id == path.stem:\n",

@@ -82,19 +82,7 @@ def collect(
     def one(node: str) -> Inventory | RailgaugeError:
         if node in closed and not any(word.startswith("--reservation") for word in access[node]):
             return PrerequisiteError(f"no job starts on it: {closed[node]}")
-        try:
-            printed = client.output(
-                *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
-                *(
-                    f"--immediate={_QUEUE_S}",
-                    f"--time={2 * _QUEUE_S // 60 + 1}",
-                    *_words(access[node], quick),
-                ),
-                limit_s=2 * _QUEUE_S,
-            )
-            return inventory.load(printed, node)
-        except RailgaugeError as error:
-            return error
+        return _of_one(node, access[node], quick)
 
     left = [node for node in wanted if node not in taken]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -111,6 +99,20 @@ def _words(access: Sequence[str], quick: bool) -> list[str]:
         *paths.on_node("inventory"),
         *(["--quick"] if quick else []),
     ]
+
+
+def _of_one(node: str, access: Sequence[str], quick: bool) -> Inventory | RailgaugeError:
+    """The inventory of a node by a job of its own, or why there is none."""
+    try:
+        printed = client.output(
+            *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
+            *(f"--immediate={_QUEUE_S}", f"--time={2 * _QUEUE_S // 60 + 1}"),
+            *_words(access, quick),
+            limit_s=2 * _QUEUE_S,
+        )
+        return inventory.load(printed, node)
+    except RailgaugeError as error:
+        return error
 
 
 def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping[str, Inventory]:

@@ -314,7 +314,7 @@ def _require_known(system: str, no_more: bool) -> None:
         for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
             if update.runs_here(log.with_suffix(".end")):
                 raise RailgaugeError(
-                    f"the update of {lost.words} still runs: its log {log}",
+                    f"{lost.words}, and its update still runs (log {log})",
                     next_step="wait for its end; then the same command again",
                 )
 

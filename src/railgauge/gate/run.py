@@ -321,12 +321,15 @@ def heed(run: Run, command: list[str], say: Say) -> None:
 def record(run: Run, command: list[str], say: Say) -> None:
     """Record the accepted nodes before they return."""
     accepted = {name for name, why in run.decided.items() if not why}
+    in_service = reservations.nodes_of(run.untested) is None
     for node in sorted(accepted.difference(run.recorded)):
         known, tested = store.readable(run.system, node), testing.as_tested(run, node)
         if tested is None:
             run.decided[node] = "passed, but its campaign has no inventory of it"
             continue
-        if known is None or known.by != tested[0]:
+        # A user may have adopted a node that came into service while nothing ran.
+        adopted = known is not None and in_service and known.date > run.started
+        if known is None or (known.by != tested[0] and not adopted):
             store.accept(run.system, tested[1], "run", tested[0])
         run.recorded.append(node)
 

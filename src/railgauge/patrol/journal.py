@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from collections.abc import Iterator
 
 import pydantic
 
@@ -55,6 +56,15 @@ def read(system: str, now: datetime.datetime, since_days: float) -> tuple[list[P
         return name >= since and not in_future(name, now) and _began(name) is not None
 
     return _PATROLS.read(system, is_recent)
+
+
+def set_aside_damaged(system: str, since_days: float) -> Iterator[str]:
+    """Set the damaged journals of that time aside; say of each, and of one that cannot be read for
+    now, what follows.
+    """
+    for lost in read(system, datetime.datetime.now(datetime.timezone.utc), since_days)[1]:
+        aside = f"; set aside as {lost.set_aside()}" if lost.damaged else ""
+        yield f"{lost.words}{aside}: what that patrol measured is measured again"
 
 
 def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, float]:

@@ -285,10 +285,8 @@ def run(
         cover=planned.choice.cover,
         risks={node: list(risks) for node, risks in planned.risks.items()},
     )
-    now = datetime.datetime.now(datetime.timezone.utc)
-    for lost in journal.read(system, now, _WAYS_KEPT * rules.patrol.every_days)[1]:
-        aside = f"; set aside as {lost.set_aside()}" if lost.damaged else ""
-        say(f"{lost.words}{aside}: what that patrol measured is measured again")
+    for words in journal.set_aside_damaged(system, _WAYS_KEPT * rules.patrol.every_days):
+        say(words)
     lacking = rights.missing(system)
     if lacking:
         say(f"findings are only recorded: {lacking[0]}")
