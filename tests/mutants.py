@@ -2773,13 +2773,6 @@ MUTANTS = [
         "tests/unit/cluster/test_journals.py -k a_copy",
     ),
     Mutant(
-        "a byte of the command line damages the journal of a running update",
-        "src/railgauge/common/atomic.py",
-        ", ensure_ascii=False)",
-        ")",
-        "tests/unit/cluster/test_journals.py -k no_utf8",
-    ),
-    Mutant(
         "a node that left Slurm with the reservation leaves the others open untested",
         "src/railgauge/gate/testing.py",
         '    slurm_nodes.drain(known, f"gate run {run.id} lost its reservation")\n',

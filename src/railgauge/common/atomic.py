@@ -44,10 +44,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """The same of a text, in UTF-8. A byte of the command line that is not UTF-8 becomes `?`."""
-    write_bytes(path, text.encode(errors="replace"))
+    """The same of a text, in UTF-8."""
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, document: Any) -> None:
-    # Most readers of JSON refuse the escape that would stand for a byte that is not UTF-8.
-    write_text(path, json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from railgauge.cluster import store
 from railgauge.common.errors import PrerequisiteError
 from railgauge.gate import journal
-from railgauge.gate.journal import Roll, Run
+from railgauge.gate.journal import Run
 
 
 @pytest.fixture
@@ -58,15 +58,6 @@ def test_a_copy_of_a_journal_is_none(runs: Path) -> None:
     [lost] = journal.lost("lab")
     assert lost.path == copy
     assert lost.why == f"id: found {one.id}, expected the name of the file"
-
-
-def test_a_byte_that_is_no_utf8_damages_no_journal(runs: Path) -> None:
-    """As a terminal of another encoding sends it: `--update 'flash caf\\xe9'`."""
-    roll = Roll("20261128T120000Z_abcd", "lab", "caf\udce9", 1, 0, ["n1"], ["n1"], "now", "root")
-    roll.save()
-    read = journal.rolling("lab")
-    assert read is not None and read.command == "caf?"
-    assert not journal.lost("lab")
 
 
 def test_a_journal_that_the_store_keeps_is_one_message(
