@@ -2340,8 +2340,8 @@ MUTANTS = [
     Mutant(
         "a rehearsal is told as if it were a verdict",
         "src/railgauge/acceptance/accept.py",
-        "    if not verdict.simulated:\n        _notify(",
-        "    if True:\n        _notify(",
+        "    if not verdict.simulated:\n        # By the key",
+        "    if True:\n        # By the key",
         "tests/unit/acceptance/test_told.py",
     ),
     Mutant(
@@ -2781,10 +2781,38 @@ MUTANTS = [
     ),
     Mutant(
         "a folder of journals that cannot be listed counts as no rolling update",
-        "src/railgauge/gate/journal.py",
+        "src/railgauge/cluster/journals.py",
         "return [], [Lost(folder, error.strerror or str(error), damaged=False)]",
         "return [], []",
         f"{_GATE}/test_lost_rolls.py -k cannot_be_read",
+    ),
+    Mutant(
+        "a run that broke off overwrites what a user adopted since",
+        "src/railgauge/gate/run.py",
+        "(known.by != tested[0] and not adopted)",
+        "known.by != tested[0]",
+        f"{_GATE}/test_run.py -k adopted_while_nothing_ran",
+    ),
+    Mutant(
+        "a copy of a journal that has not ended is continued for ever",
+        "src/railgauge/cluster/journals.py",
+        "            if journal.id == path.stem:\n",
+        "            if True:\n",
+        "tests/unit/cluster/test_journals.py -k a_copy",
+    ),
+    Mutant(
+        "a node that left Slurm with the reservation leaves the others open untested",
+        "src/railgauge/gate/testing.py",
+        '    slurm_nodes.drain(known, f"gate run {run.id} lost its reservation")\n',
+        '    slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")\n',
+        f"{_GATE}/test_unknown_nodes.py -k opens_no_other",
+    ),
+    Mutant(
+        "an updated node that a user resumed before its test is returned untested",
+        "src/railgauge/gate/roll.py",
+        "if node.ours or node.in_service]",
+        "if node.ours]",
+        f"{_GATE}/test_update.py -k resumes_before",
     ),
     Mutant(
         "a run sets the damaged journal of a rolling update aside, and nothing tells of it then",
@@ -2880,8 +2908,8 @@ MUTANTS = [
     Mutant(
         "a changed node is lent as a partner",
         "src/railgauge/gate/partners.py",
-        "if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):",
-        "if known is not None:",
+        "if record and not node_gate.changes(record.document, inventory.as_dict(), counted):",
+        "if record:",
         f"{_GATE}/test_run.py -k partner",
     ),
     Mutant(
@@ -3160,8 +3188,8 @@ MUTANTS = [
     Mutant(
         "a drained node is waited for",
         "src/railgauge/cluster/inventories.py",
-        "    closed = _closed(states)\n",
-        "    closed: dict[str, str] = {}\n",
+        "if node.unavailable_reason and not (invited",
+        "if False and not (invited",
         "tests/unit/cli/test_inventory.py -k drained",
     ),
     Mutant(

@@ -128,6 +128,11 @@ class Accepted(Strict):
     user: str
     date: str
 
+    @property
+    def document(self) -> node_gate.Document:
+        """What a quick look is compared with."""
+        return {"fields": self.fields, "unknown": self.unknown}
+
 
 def folder(system: str) -> Path:
     return paths.results_root() / "gate" / system
@@ -153,7 +158,7 @@ def publish_rules(system: str) -> GateRules:
         for name in ("nodes", "not_held", "suspects", "runs", "rolls"):
             (store / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(store, error) from None
+        raise unwritable(store, error) from None
     document = {
         "system": system,
         "ignore": stated.ignore,
@@ -165,14 +170,15 @@ def publish_rules(system: str) -> GateRules:
 
 
 def write(path: Path, document: Any) -> None:
-    """A file of the store, whole; PrerequisiteError where it cannot be written."""
+    """Write a file of the store, whole; PrerequisiteError where that fails."""
     try:
+        path.parent.mkdir(exist_ok=True)
         write_json(path, document)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> PrerequisiteError:
+def unwritable(path: Path, error: OSError) -> PrerequisiteError:
     return PrerequisiteError(
         f"{path}: cannot be written: {error.strerror}",
         next_step="make room there, or set RAILGAUGE_RESULTS to a folder that the nodes share; "
@@ -280,6 +286,13 @@ class SuspectedPartner(Strict):
     #: the gate run, or the patrol
     by: str
     date: str
+
+    @property
+    def words(self) -> str:
+        if not self.date:
+            return f"suspect: {self.why}"
+        by = self.by if self.by.startswith("patrol ") else f"gate run {self.by}"
+        return f"suspect, by {by} {self.date}: {self.why}"
 
 
 def _suspect_path(system: str, node: str) -> Path:

@@ -75,12 +75,6 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _packed(document: Any) -> str:
-    """As text that no HTML can be read into."""
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
-
-
 def whole(template: str, data: dict[str, Any], **fields: Any) -> str:
     """A template with all that it says, and the data that the script draws and lists."""
     style = _own(_UPLOT / "uPlot.min.css", _WEB / "page.css")
@@ -92,15 +86,17 @@ def whole(template: str, data: dict[str, Any], **fields: Any) -> str:
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    # As text that no HTML can be read into.
+    document = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    packed = base64.b64encode(gzip.compress(document.encode(), compresslevel=6, mtime=0)).decode()
     return (
         _environment()
         .get_template(template)
-        .render(data=_packed(data), style=style, script=script, policy=policy, **fields)
+        .render(data=packed, style=style, script=script, policy=policy, **fields)
     )
 
 
 def html(verdict: Verdict) -> str:
-    """The page of a campaign."""
     measured = numbers.collect(verdict, all_numbers=True)
     columns = series.as_columns(verdict, measured)
     pairs = _checks_with_pairs(columns)
