@@ -1242,7 +1242,7 @@ MUTANTS = [
     Mutant(
         "two aggregators that are unknown are the same",
         "src/railgauge/checks/preflight/rails_and_bond.py",
-        "if aggregator is None or ",
+        "if not aggregator or ",
         "if ",
         _LINKS,
     ),

@@ -172,7 +172,8 @@ def _of_bonded_link(taken: Inventory, name: str, bond: Bond) -> Iterator[Differe
     elif bond.mode == "802.3ad":
         active = f"net/{bond.device}/bond_aggregator"
         aggregator = taken.fields.get(f"net/{name}/bond_aggregator")
-        if aggregator is None or aggregator != taken.fields.get(active):
+        # The kernel has 0 where no aggregator is active.
+        if not aggregator or aggregator != taken.fields.get(active):
             yield Difference(
                 f"{bond.device}: aggregator of {name}",
                 _stated(taken, f"net/{name}/bond_aggregator"),

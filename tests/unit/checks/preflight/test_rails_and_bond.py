@@ -255,9 +255,10 @@ def test_one_wrong_field_is_exactly_that_difference(name: str) -> None:
     assert judge(node, links) == (good, [expected])
 
 
-def test_unknown_aggregators_are_not_taken_for_the_same() -> None:
-    hidden = [f"net/{name}/bond_aggregator" for name in ("bond0", "eth3", "eth4")]
-    assert [d.what for d in differences(taken(dict.fromkeys(hidden)))] == [
+@pytest.mark.parametrize("value", [None, 0])
+def test_aggregators_that_are_none_are_not_taken_for_the_same(value: int | None) -> None:
+    same = [f"net/{name}/bond_aggregator" for name in ("bond0", "eth3", "eth4")]
+    assert [d.what for d in differences(taken(dict.fromkeys(same, value)))] == [
         "bond0: aggregator of eth3",
         "bond0: aggregator of eth4",
     ]
