@@ -123,6 +123,7 @@ def build(folder: Path) -> Places:
             "class/net/bond0/bonding/miimon": "100\n",
             "class/net/bond0/bonding/slaves": "eth4 eth3\n",
             "class/net/bond0/bonding/ad_aggregator": "1\n",
+            # As typed in Linux, drivers/net/bonding/bond_sysfs_slave.c.
             "class/net/eth3/bonding_slave/mii_status": "up\n",
             "class/net/eth3/bonding_slave/ad_aggregator_id": "1\n",
             "class/net/eth4/bonding_slave/mii_status": "going down\n",
