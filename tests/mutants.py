@@ -68,6 +68,8 @@ _PAGE = "tests/unit/report/test_page.py"
 _SUBNET = "tests/unit/checks/preflight/test_infiniband_fabric.py"
 _SUBNET_STATE = "tests/unit/checks/preflight/test_subnet_state.py"
 _GPU_HEALTH = "tests/unit/checks/preflight/test_gpu_health.py"
+_LINKS = "tests/unit/checks/preflight/test_rails_and_bond.py"
+_NODE_STATE = "tests/unit/checks/preflight/test_node_state.py"
 _FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
 #: The tests on virtual machines.
@@ -1245,6 +1247,55 @@ MUTANTS = [
         "tests/unit/checks/preflight/test_inventory_state.py",
     ),
     Mutant(
+        "a rail that is missing is none too few",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "if missing or len(there) != len(expected):",
+        "if False:",
+        _LINKS,
+    ),
+    Mutant(
+        "a field of a rail that is unknown is as expected",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "        if stated != expected:\n",
+        '        if stated != expected and not stated.startswith("unknown"):\n',
+        _LINKS,
+    ),
+    Mutant(
+        "memory that a job may lock is enough where the node does not state it",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "    if not enough:\n",
+        "    if not enough and known is not None:\n",
+        _LINKS,
+    ),
+    Mutant(
+        "two aggregators that are unknown are the same",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "if not aggregator or ",
+        "if ",
+        _LINKS,
+    ),
+    Mutant(
+        "rails that the system describes need no result",
+        "src/railgauge/checks/preflight/inventory_state.py",
+        "if self.links.rdma or self.links.bond else",
+        "if False else",
+        _LINKS,
+    ),
+    Mutant(
+        "the inventory of another node passes for this one",
+        "src/railgauge/checks/preflight/node_state.py",
+        "        if taken.node != node:\n            reason",
+        "        if False:\n            reason",
+        f"{_NODE_STATE} -k another_node",
+    ),
+    Mutant(
+        "a pair is measured over a rail that failed its preflight",
+        "src/railgauge/checks/preflight/node_state.py",
+        "_METRICS.keys() - dependent.stopped_by",
+        "_METRICS.keys()",
+        f"{_NODE_STATE} -k failed_node",
+    ),
+    Mutant(
         "a rail is measured although its probe failed",
         "src/railgauge/checks/rdma/rail.py",
         "    needs_rails = True\n",
@@ -1765,7 +1816,7 @@ MUTANTS = [
     ),
     Mutant(
         "a GPU that counted errors meanwhile passes",
-        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        "src/railgauge/checks/preflight/node_state.py",
         "failures=[*observed.failures, *compared.failures],",
         "failures=observed.failures,",
         f"{_GPU_HEALTH} -k since_the_first_reading",
@@ -1779,7 +1830,7 @@ MUTANTS = [
     ),
     Mutant(
         "a GPU's second reading is compared with itself",
-        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        "src/railgauge/checks/preflight/node_state.py",
         'stage.glob(f"{NAME}*/',
         'stage.glob(f"*/',
         f"{_GPU_HEALTH} -k without_a_first_reading",

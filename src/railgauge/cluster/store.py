@@ -35,7 +35,7 @@ from railgauge.node.inventory.compare import by_value
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmError
-from railgauge.yamlfile import Strict, load_model
+from railgauge.yamlfile import Strict, load_model, read_old_checks
 
 #: What happens to a node in service that a check accuses: it is only recorded, or Slurm's comment
 #: of the node says so too, or the node is held.
@@ -92,7 +92,9 @@ class GateRules(Strict):
     """The healthy nodes that a test borrows at least, to tell a bad pair from a bad node."""
     budget: int = pydantic.Field(default=4, ge=1)
     """The most nodes of the system that a rolling update may have out of service."""
-    enforcement: dict[CheckName, Enforcement] = {}
+    enforcement: Annotated[
+        dict[CheckName, Enforcement], pydantic.BeforeValidator(read_old_checks)
+    ] = {}
     """By check, what a patrol does with a node in service that the check accuses. `record`: it is
     written down. `comment`: Slurm's comment of the node says it. `hold`: the node is drained, as
     far as `max_hold` goes. A check that is not listed only records. An unknown name is an error.

@@ -22,7 +22,7 @@ from railgauge.systems.infiniband import Infiniband
 from railgauge.systems.nccl import Nccl
 from railgauge.systems.rdma import Expression, Gbits, Rdma
 from railgauge.systems.wan import Bond, Wan
-from railgauge.yamlfile import Strict
+from railgauge.yamlfile import Strict, read_old_checks
 
 
 class Budget(Strict):
@@ -275,7 +275,7 @@ class Absent(Strict):
     node: str = pydantic.Field(min_length=1)
     """One of `nodes`."""
     devices: list[str] = []
-    """Its RDMA devices that NCCL, Path and perftest go without; none: the whole node."""
+    """Its RDMA devices that NCCL, NodeState and perftest go without; none: the whole node."""
     why: str = pydantic.Field(min_length=1)
     """What every verdict says of it."""
 
@@ -310,7 +310,7 @@ class Extras(Strict):
     NCCL (`PMIX_*`, `OMPI_*`, `UCX_*`, `NCCL_*`) do not reach jobs. What is true of the system
     belongs into `access` and `env_vars` of its partition.
     """
-    required: list[str] = []
+    required: Annotated[list[str], pydantic.BeforeValidator(read_old_checks)] = []
     """The checks without which no campaign can end in `accept`."""
     absent: list[Absent] = []
     """Devices known to be missing: left out of all checks."""

@@ -17,7 +17,7 @@ from railgauge.checks.framework import minimum_bounds, schedule
 from railgauge.checks.framework.cases import Case, Mismatch, RailCase
 from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours, ring
-from railgauge.checks.preflight.rails_and_bond import NAME, PathCases
+from railgauge.checks.preflight.node_state import NAME, NodeStateCases
 from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -173,6 +173,8 @@ class RdmaCheck(PairCheck):
     tool = perftest
     helpers = (("ethtool", "--version"), ("rdma", "-V"))
     unmeasured: str | None = perftest.NO_CLOCK.pattern
+    #: its numbers tell what another firmware or tuning than expected costs
+    stopped_by = frozenset({"path"})
     #: whether the rails must have passed their RailProbe
     needs_rails = True
 
@@ -230,21 +232,21 @@ class RdmaCheck(PairCheck):
 
     @property
     def _preflights(self) -> tuple[Known, Known]:
-        """The preconditions of paths, and of rails."""
+        """The preflights of nodes, and of rails."""
         probes = known_places(PROBE, RailProbes, _RAIL) if self.needs_rails else {}
-        return known_places(NAME, PathCases, NODE), probes
+        return known_places(NAME, NodeStateCases, NODE), probes
 
     @functools.cached_property
     def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
         """A place's needs, by what is looked up once: a large partition has a hundred thousand
         places that ask.
         """
-        paths, probes = self._preflights
+        of_nodes, probes = self._preflights
 
         def before(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, RailCase)
             rails = {place.server_rail, place.client_rail}
-            return nodes_in(paths, place) + _rails_in(probes, place.ends, rails)
+            return nodes_in(of_nodes, place) + _rails_in(probes, place.ends, rails)
 
         return before
 
