@@ -13,17 +13,28 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from railgauge import paths
-from railgauge.campaign.folder import STATIC_ROUTES, Campaign, Requested, Scope
+from railgauge.campaign.folder import (
+    PLAN,
+    RESULT_FILE,
+    STATIC_ROUTES,
+    Campaign,
+    Requested,
+    Scope,
+    Session,
+)
+from railgauge.common.atomic import write_json
 from railgauge.fabric import folder
 from railgauge.fabric.static_routes import TABLES, TOPOLOGY, StaticRoutes, Uplinks
 from railgauge.fabric.subnet import Device
 from railgauge.locating import End, Result, Routes
+from railgauge.model import record
 from railgauge.model.measurement import Measurement
 from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.systems.schema import Schedule
 from railgauge.verdict.campaign.cases import Case
 from tests import swept
+from tests.unit import records
 
 DATA = paths.HOME / "tests" / "data" / "infiniband"
 #: 64 hosts with one HCA each, and 32 hosts with two HCAs on leaves of their own
@@ -171,3 +182,51 @@ def keep_reading(reading: Path, stage: Path) -> Path:
 def with_facts(case: Case, node: str, **facts: object) -> Case:
     """A case of which a node says something else of its HCA."""
     return dataclasses.replace(case, facts={**case.facts, node: {**case.facts[node], **facts}})
+
+
+def recorded(folder: Path, reading: Path, of: Cluster, results: Sequence[Result]) -> Campaign:
+    """A campaign's folder as an acceptance leaves it: the reading of the subnet, and the sweep of
+    the first rail.
+    """
+    cases = of.cases(results, folder)[1:]
+    places = [f"{case.place}@{number}" for number, case in enumerate(cases)]
+    stages = {check: folder / "stage" / f"{check}_1" for check in ("InfinibandFabric", CHECK)}
+    keep_reading(reading, stages["InfinibandFabric"])
+    stages[CHECK].mkdir()
+    done = []
+    for place, case in zip(places, cases, strict=True):
+        document = records.record(case.rows, (), [records.call("perftest")], dict(case.facts))
+        more = {"place": place, "nodes": case.nodes, "round": case.round}
+        done.append({**document["results"][0], **more})
+    whole = records.record(check=CHECK, partition=PARTITION, peer_spread=swept.SPREAD)
+    records.write(stages[CHECK] / RESULT_FILE, {**whole, "results": done})
+    read = records.record(check="InfinibandFabric", partition=PARTITION)
+    records.write(stages["InfinibandFabric"] / RESULT_FILE, read)
+    listed = {
+        CHECK: [
+            record.Place(place, case.nodes, case.kind)
+            for place, case in zip(places, cases, strict=True)
+        ],
+        "InfinibandFabric": [record.Place("", (of.hosts[0],))],
+    }
+    plan = [
+        records.planned(check, check, f"{check}_1", [], places=tuple(at), partition=PARTITION)
+        for check, at in listed.items()
+    ]
+    write_json(folder / PLAN, plan)
+    ended = [
+        {
+            "unique_name": f"{check}_1",
+            "partition": PARTITION,
+            "result": "fail" if check == CHECK and any(c.failed for c in cases) else "pass",
+            "stagedir": str(stage),
+            "fail_reason": None,
+        }
+        for check, stage in stages.items()
+    ]
+    records.leave_report(folder, plan, [ended], system="ib")
+    made = campaign(folder)
+    made.scope = Scope({PARTITION: of.hosts}, {PARTITION: [CHECK]})
+    made.session = Session(0, "")
+    made.save()
+    return made

@@ -276,7 +276,11 @@ def _accuse_partners(
 
 
 def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
-    """Why a node stays out, with what would confirm or clear it where it is only suspect."""
+    """Why a node stays out, with the link between switches that is at fault for it, and with what
+    would confirm or clear the node where it is only suspect.
+    """
+    if links := node_status.links_at_fault(verdict, node):
+        why = f"{why}; at fault: {', '.join(links)}"
     open_questions = node_status.to_measure(verdict, node)
     question = f"; not confirmed: {open_questions[0]}" if open_questions else ""
     return f"{why} ({verdict.campaign.id}){question}"

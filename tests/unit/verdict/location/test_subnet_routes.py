@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from railgauge.gate import testing as gate_testing
 from railgauge.locating import Suspect
 from railgauge.model.record import BrokenRecordError
 from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.decision import node_status
+from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.location import switch_ports
 from railgauge.verdict.location.locate import locate, name_suspects
 from railgauge.verdict.location.subnet_routes import CampaignRoutes
@@ -110,6 +113,23 @@ def test_locate_uses_the_recorded_routes_too(tmp_path: Path, stage: Path) -> Non
     cases = of.cases(of.sweep({"leaf2:spine3 up": 0.6}, seed=1), stage)
     routes = CampaignRoutes(on_subnet.campaign(tmp_path), cases)
     assert told(locate(cases, LEAVES, routes=routes).suspects) == ["uplink leaf2:spine3 up"]
+
+
+def test_the_decision_names_the_link_and_the_gate_gives_it_as_the_reason(tmp_path: Path) -> None:
+    """From the folder of a campaign, as an acceptance leaves it."""
+    of = cluster(HOSTS64)
+    folder = tmp_path / "20261128T120000Z-ib-000001"
+    folder.mkdir()
+    results = of.sweep({"leaf2:spine3 up": 0.6}, seed=1)
+    verdict = decide(on_subnet.recorded(folder, HOSTS64, of, results))
+    assert verdict.decision == "reject" and verdict.failing_nodes == []
+    assert told(verdict.suspects) == ["uplink leaf2:spine3 up"]
+    at = "uplink leaf2:spine3 (leaf2 port 19 (cable to spine3 port 2))"
+    low = {n for c in verdict.cases if c.failed for n in c.nodes}
+    for node in of.hosts:
+        assert node_status.links_at_fault(verdict, node) == ([at] if node in low else [])
+    reason = gate_testing._reason_to_stay_out(verdict, min(low), "slow")
+    assert reason.startswith(f"slow; at fault: {at} ({folder.name})")
 
 
 # ---- what gives no routes ----
