@@ -202,11 +202,14 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
     from railgauge.verdict.location import switch_ports
     from railgauge.verdict.location.from_campaign import read_leaves
     from railgauge.verdict.location.locate import locate
+    from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
     try:
         campaign = campaigns.load(name)
-        located = locate(read(campaign), read_leaves(campaign), uplinks, routes)
-        named = switch_ports.shown(campaign, located.suspects)
+        cases = read(campaign)
+        recorded = CampaignRoutes(campaign, cases)
+        located = locate(cases, read_leaves(campaign), uplinks, routes or recorded)
+        named = switch_ports.shown(campaign, located.suspects, recorded)
         return dataclasses.replace(located, suspects=tuple(named))
     except BrokenRecordError as error:
         raise InputError(str(error)) from None

@@ -253,10 +253,7 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
         if node not in again:
             run.decided[node] = ""
             if node in kept:
-                # What would confirm or clear a node that is only suspect.
-                open_questions = node_status.to_measure(verdict, node)
-                question = f"; not confirmed: {open_questions[0]}" if open_questions else ""
-                run.decided[node] = f"{kept[node]} ({verdict.campaign.id}){question}"
+                run.decided[node] = _reason_to_stay_out(verdict, node, kept[node])
     _accuse_partners(run, verdict, guilty, say, spared)
     if again:
         # Drained before the next round, so that nothing can open it.
@@ -276,6 +273,17 @@ def _accuse_partners(
             why = node_status.failed(verdict, node) or node_status.why_not(verdict, node)
             partners.accuse(run, node, f"{why} ({verdict.campaign.id})", say)
             run.bad_partners.append(node)
+
+
+def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
+    """Why a node stays out, with the link between switches that is at fault for it, and with what
+    would confirm or clear the node where it is only suspect.
+    """
+    if links := node_status.links_at_fault(verdict, node):
+        why = f"{why}; at fault: {', '.join(links)}"
+    open_questions = node_status.to_measure(verdict, node)
+    question = f"; not confirmed: {open_questions[0]}" if open_questions else ""
+    return f"{why} ({verdict.campaign.id}){question}"
 
 
 def drain_rejected(run: Run) -> None:

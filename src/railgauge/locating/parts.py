@@ -445,11 +445,12 @@ def links_of(evidence: Evidence, leaf_of: Mapping[End, str], path: Path) -> tupl
     if evidence.routes is None or up is None or down is None or up == down:
         return ()
     spine = evidence.routes.spine(up, sender, receiver)
-    if not spine:
+    arriving = evidence.routes.arriving_from(up, sender, receiver)
+    if not spine or not arriving:
         return ()
     return (
         Part("link", up, "send", None, None, spine),
-        Part("link", down, "receive", None, None, spine),
+        Part("link", down, "receive", None, None, arriving),
     )
 
 

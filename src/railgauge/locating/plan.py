@@ -67,7 +67,7 @@ def added_round(
     None where nothing is open.
     """
     known = [(place, evidence, locate(evidence)) for place, evidence in enumerate(conditions)]
-    unsure = [each for each in known if is_open(each[2])]
+    unsure = [each for each in known if is_open(each[2]) or open_links(each[1], each[2])]
     if unsure:
         place, evidence, located = max(unsure, key=lambda each: len(each[2].suspects))
         crossed = sum(evidence.group(result.ends) == "between" for result in evidence.results)
@@ -124,6 +124,26 @@ def quiet_pair(evidence: Evidence, located: Located, ends: Sequence[End], left: 
 def is_open(located: Located) -> bool:
     """Whether a suspect is left that more results under load may confirm or clear."""
     return not all(map(_is_settled, located.suspects))
+
+
+def open_links(evidence: Evidence, located: Located) -> list[Part]:
+    """The links of known routes with more low pairs than good ones, the worst first; without the
+    pairs that a confirmed part explains. Also where no suspect is left: a schedule may measure all
+    pairs that cross a link in one round, which may as well have been a bad moment.
+    """
+    if evidence.routes is None or not evidence.directed or not evidence.results:
+        return []
+    confirmed = {suspect.name for suspect in located.suspects if suspect.confirmed}
+    lows = {evidence.results[number].ends for number in evidence.lows}
+    more_low = Counter[Part]()
+    for pair in {result.ends: None for result in evidence.results}:
+        links = links_of(evidence, evidence.leaf_of, pair)
+        parts = {f"{link.name}:{link.spine}" for link in links}
+        parts |= {name for end in pair for name in (end.name, end.node)}
+        if parts.isdisjoint(confirmed):
+            more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
+    links = tuple(link for link, count in more_low.items() if count > 0)
+    return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
 
 
 def _is_settled(suspect: Suspect) -> bool:
@@ -381,7 +401,7 @@ class _Plan:
         """Where routes are known: a new pair over each link that may be at fault, in its direction,
         and over no other such link. So the links of a low pair are told from each other.
         """
-        links = self._open_links()
+        links = open_links(self.evidence, self.located)
         for link in links[:_MOST_LINKS]:
             near = [end for end in self.free if self.leaf_of.get(end) == link.name]
             far = self._in_turn(end for end in self.free if self.leaf_of.get(end) != link.name)
@@ -403,23 +423,6 @@ class _Plan:
             leaves.setdefault(self.leaf_of.get(end), []).append(end)
         turns = itertools.zip_longest(*leaves.values())
         return [end for turn in turns for end in turn if end is not None]
-
-    def _open_links(self) -> list[Part]:
-        """The links of more low pairs than good ones, the worst first; without the pairs that a
-        confirmed part explains.
-        """
-        if self.evidence.routes is None or not self.evidence.directed:
-            return []
-        confirmed = {suspect.name for suspect in self.located.suspects if suspect.confirmed}
-        lows, more_low = set(self.lows), Counter[Part]()
-        for pair in self.met:
-            links = links_of(self.evidence, self.leaf_of, pair)
-            parts = {f"{link.name}:{link.spine}" for link in links}
-            parts |= {name for end in pair for name in (end.name, end.node)}
-            if parts.isdisjoint(confirmed):
-                more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
-        links = tuple(link for link, count in more_low.items() if count > 0)
-        return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
 
     # ---- all others ----
 

@@ -407,6 +407,7 @@ _PLAN = pydantic.TypeAdapter(tuple[Planned, ...], config=_WHEN_USED)
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...], config=_WHEN_USED)
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing], config=_WHEN_USED)
 _LEAVES = pydantic.TypeAdapter(KnownLeaves, config=_WHEN_USED)
+_PARTITIONS = pydantic.TypeAdapter(list[str], config=_WHEN_USED)
 _SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]], config=_WHEN_USED)
 _POSSIBLE = pydantic.TypeAdapter(Possible, config=_WHEN_USED)
 _RATES = pydantic.TypeAdapter(Rates, config=_WHEN_USED)
@@ -464,6 +465,10 @@ def read_leaves(path: Path) -> KnownLeaves | None:
 
 def read_switch_ports(path: Path) -> dict[str, dict[str, str]] | None:
     return read(path, _SWITCH_PORTS.validate_json)
+
+
+def read_static_routes(path: Path) -> list[str] | None:
+    return read(path, _PARTITIONS.validate_json)
 
 
 def read_possible(path: Path) -> Possible | None:

@@ -31,5 +31,6 @@ class Infiniband(Strict):
     """
     static_routes: bool = False
     """Whether data takes the routes of the forwarding tables, without adaptive routing. If true,
-    the rounds that a sweep adds cross the links that low results suspect.
+    the rounds that a sweep adds cross the links that low results suspect, and the verdict names a
+    slow link between switches.
     """

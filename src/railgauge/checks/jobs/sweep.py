@@ -287,14 +287,16 @@ class SweepCheck(StrictCheck):
     def _how_again(self, leaves: Leaves | None) -> Retests:
         extras = self.partition_data.extras
         before = self._rates_before()
-        routes: Sequence[Sequence[str]] = ()
+        routes = None
         if extras.infiniband.static_routes:
-            routes = subnet_reading.static_routes(Path(self.stagedir), self.pinned_nodes)
+            routes = subnet_reading.static_routes(Path(self.stagedir))
+        hosts = {node.partition(".")[0] for node in self.pinned_nodes} | {*self.pinned_nodes}
         return Retests(
             rounds=self._retests,
             slower=round(STANDS_OUT * extras.peer_spread, 3),
             leaves={n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
-            routes=routes,
+            hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
+            routes=routes.rows(hosts) if routes else (),
             before=before,
             change=extras.least_change if before else 0.0,
         )

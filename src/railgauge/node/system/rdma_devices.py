@@ -180,6 +180,27 @@ def port_facts(device: str, port: int, root: str = "/sys") -> dict[str, Any]:
     )
 
 
+#: The kind of an interface for IP over InfiniBand (Linux, include/uapi/linux/if_arp.h,
+#: ARPHRD_INFINIBAND).
+_OVER_INFINIBAND = "32"
+
+
+def ipoib_facts(interface: str, root: str = "/sys") -> dict[str, str]:
+    """The node GUID and the LID of the HCA port below an interface for IP over InfiniBand, as texts
+    of sysfs; nothing of any other interface.
+    """
+    home = Path(root, "class/net", interface)
+    try:
+        if text_of(home / "type") != _OVER_INFINIBAND:
+            return {}
+        (device,) = listed(home / "device/infiniband")
+        port = int_of(home / "dev_port") + 1
+        guid = text_of(_home(device, root) / "node_guid")
+        return {"node_guid": guid, "lid": text_of(_port(device, port, root) / "lid")}
+    except (FactError, ValueError):
+        return {}
+
+
 def state_of(path: Path) -> str:
     """ACTIVE of `4: ACTIVE`."""
     return text_of(path).rpartition(":")[2].strip()

@@ -231,6 +231,22 @@ def to_measure(verdict: Verdict, node: str) -> list[str]:
     )
 
 
+def links_at_fault(verdict: Verdict, node: str) -> list[str]:
+    """The links between switches that are at fault for sure, and that low results of a node show,
+    each with its ports where they are known.
+    """
+    return [
+        " ".join([f"uplink {suspect.name}", *(f"({port})" for port in suspect.ports)])
+        for suspect in verdict.suspects
+        if suspect.kind == "uplink" and suspect.confirmed
+        if any(
+            node in (w.a.partition(":")[0], w.b.partition(":")[0])
+            for w in suspect.evidence
+            if w.says == "convicts"
+        )
+    ]
+
+
 def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
     """Node -> check -> whether a retest in the same campaign confirmed it, of the nodes that a
     check accuses; none of a campaign that judged nothing, or that was a rehearsal. What was

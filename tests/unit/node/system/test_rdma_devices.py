@@ -244,6 +244,35 @@ def test_infiniband_port_has_its_ipoib_interface(root: Path) -> None:
     assert port_facts("mlx5_0", 1, str(root))["netdev"] == "ib0"
 
 
+def over_infiniband(**more: str) -> dict[str, str]:
+    """ib0, over the second port of mlx5_0 (Documentation/ABI/testing/sysfs-class-net, type and
+    dev_port), as more than one port has an interface.
+    """
+    files = {
+        **port("mlx5_0", 2, link_layer="InfiniBand", lid="0x1f"),
+        "class/net/ib0/type": "32",
+        "class/net/ib0/dev_port": "1",
+        "class/net/ib0/device/infiniband/mlx5_0/node_type": "1: CA",
+        "class/infiniband/mlx5_0/node_guid": "b83f:d203:00aa:0001",
+    }
+    return {**files, **{f"class/net/ib0/{name}": text for name, text in more.items()}}
+
+
+def test_an_interface_over_infiniband_has_the_guid_and_the_lid_of_its_port(root: Path) -> None:
+    write(root, over_infiniband())
+    facts = rdma_devices.ipoib_facts("ib0", str(root))
+    assert facts == {"node_guid": "b83f:d203:00aa:0001", "lid": "0x1f"}
+
+
+@pytest.mark.parametrize(
+    "more", [{"type": "1"}, {"dev_port": "4"}, {"dev_port": "x"}, {"type": ""}]
+)
+def test_any_other_interface_has_no_hca(root: Path, more: dict[str, str]) -> None:
+    write(root, over_infiniband(**more))
+    assert rdma_devices.ipoib_facts("ib0", str(root)) == {}
+    assert rdma_devices.ipoib_facts("eth9", str(root)) == {}
+
+
 # ---- active MTU ----
 
 
