@@ -128,13 +128,6 @@ MUTANTS = [
         f"{_INNOCENTS} -k behind_a_link",
     ),
     Mutant(
-        "flows that may share a link are measured again at once",
-        "src/railgauge/locating/plan.py",
-        " and self._is_apart(pair):\n",
-        ":\n",
-        "tests/unit/locating/test_scenarios.py -k shared_a_link",
-    ),
-    Mutant(
         "healthy flows that met on a link confirm an uplink",
         "src/railgauge/locating/fabric.py",
         "sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)",
@@ -151,15 +144,15 @@ MUTANTS = [
     Mutant(
         "low pairs that may have shared a link are measured together again",
         "src/railgauge/locating/plan.py",
-        "            taken[link] < self.most_on_link for link in",
-        "            True for link in",
+        "self.apart.isdisjoint(links) and (",
+        "(",
         "tests/unit/locating/test_sharing.py -k one_at_a_time",
     ),
     Mutant(
         "pairs that cross a suspect link share it",
         "src/railgauge/locating/plan.py",
-        "Counter() if self.routed else None",
-        "None",
+        "most is None or all(",
+        "True or all(",
         "tests/unit/locating/test_links.py -k no_two_pairs",
     ),
     Mutant(
