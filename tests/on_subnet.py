@@ -24,7 +24,7 @@ from railgauge.campaign.folder import (
 )
 from railgauge.common.atomic import write_json
 from railgauge.fabric import folder
-from railgauge.fabric.static_routes import TABLES, TOPOLOGY, StaticRoutes, Uplinks
+from railgauge.fabric.static_routes import StaticRoutes, Uplinks
 from railgauge.fabric.subnet import Device
 from railgauge.locating import End, Result, Routes
 from railgauge.model import record
@@ -39,6 +39,8 @@ from tests.unit import records
 DATA = paths.HOME / "tests" / "data" / "infiniband"
 #: 64 hosts with one HCA each, and 32 hosts with two HCAs on leaves of their own
 HOSTS64, RAILS = DATA / "hosts64", DATA / "rails"
+#: the same, with a subnet for each rail
+TWO_SUBNETS = DATA / "two-subnets"
 
 PARTITION, CHECK, RATE = "ib", "RdmaBandwidth", 97.0
 
@@ -173,9 +175,7 @@ def campaign(tmp_path: Path, routed: Collection[str] = (PARTITION,)) -> Campaign
 
 def keep_reading(reading: Path, stage: Path) -> Path:
     """The stage folder of the check that read the subnet, with its outputs."""
-    (stage / "subnet").mkdir(parents=True)
-    for name in (TOPOLOGY, TABLES):
-        shutil.copy2(reading / name, stage / "subnet" / name)
+    shutil.copytree(reading, stage / "subnet")
     return stage
 
 

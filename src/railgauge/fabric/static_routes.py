@@ -153,8 +153,8 @@ def from_reading(reading: Path) -> StaticRoutes | None:
     fit together.
     """
     try:
-        texts = {name: textfile.read(reading / name) for name in (TOPOLOGY, TABLES)}
-        return StaticRoutes(folders.from_texts(texts))
+        files = [file for file in folders.files_of(reading) if file.name in (TOPOLOGY, TABLES)]
+        return StaticRoutes(folders.from_texts({str(file): textfile.read(file) for file in files}))
     except (FabricError, OSError, ValueError):
         # What could not be read is said by the check that reads.
         return None

@@ -118,6 +118,14 @@ def test_a_way_over_a_third_leaf_or_in_a_circle_gives_no_route() -> None:
     for port in (1, 3):
         wrong = changed(changed(WIDE, "spine1", receiver.lid, port), "spine2", receiver.lid, port)
         assert StaticRoutes(wrong).uplinks(sender.guid, receiver.guid) is None
+    # Up to spine1, down to leaf2, and from there by spine2: ports 5 and 6 of a leaf are cabled to
+    # spine1, 7 and 8 to spine2.
+    wrong = changed(WIDE, "leaf1", receiver.lid, 5)
+    assert StaticRoutes(wrong).uplinks(sender.guid, receiver.guid) is not None
+    wrong = changed(changed(wrong, "spine1", receiver.lid, 3), "leaf2", receiver.lid, 7)
+    assert wrong.tables is not None
+    assert len(routes.path(WIDE.subnet, wrong.tables, sender, receiver)) == 5
+    assert StaticRoutes(wrong).uplinks(sender.guid, receiver.guid) is None
 
 
 def test_an_hca_with_another_lid_by_now_is_on_no_leaf() -> None:

@@ -65,7 +65,7 @@ def name_suspects(
     of_kinds = [case for case in cases if from_campaign.kind_of(case) in kinds]
     to_judge = direct_evidence.unexplained(of_kinds, _nodes(known))
     judged: list[tuple[Family, list[Result], Located]] = []
-    for family in from_campaign.families(to_judge, leaves or {}, True, routes):
+    for family in from_campaign.families(to_judge, leaves or {}, tolerant=True, routes=routes):
         bad = _bad(family, standing_out_ids)
         bad_ends = {(r.sender.name, r.receiver.name) for r in bad}
         located = _locate_family(family)

@@ -18,7 +18,7 @@ from railgauge.verdict.location import switch_ports
 from railgauge.verdict.location.locate import locate, name_suspects
 from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from tests import on_subnet
-from tests.on_subnet import HOSTS64, PARTITION, RAILS, Cluster
+from tests.on_subnet import HOSTS64, PARTITION, RAILS, TWO_SUBNETS, Cluster
 
 
 @functools.cache
@@ -69,20 +69,24 @@ def test_a_slow_link_between_switches_is_named_with_its_ports(
     assert suspect.checks == (on_subnet.CHECK,)
 
 
+@pytest.mark.parametrize("reading", [RAILS, TWO_SUBNETS], ids=["one subnet", "two subnets"])
 @pytest.mark.parametrize("rail", ["mlx5_0", "mlx5_1"])
 def test_of_several_rails_the_link_of_one_rail_is_named(
-    tmp_path: Path, stage: Path, rail: str
+    tmp_path: Path, stage: Path, rail: str, reading: Path
 ) -> None:
     """Each rail has leaves of its own; the other rail's are good."""
-    on_subnet.keep_reading(RAILS, stage)
-    of = cluster(RAILS)
-    slow = {f"{of.leaf('n9', rail)}:spine2 up": 0.5}
+    on_subnet.keep_reading(reading, stage)
+    of = cluster(reading)
+    way = of.uplinks("n9", "n1", rail)
+    assert way is not None
+    link = f"{of.leaf('n9', rail)}:{way.up}"
+    slow = {f"{link} up": 0.5}
     cases = []
     for one in ("mlx5_0", "mlx5_1"):
         cases += of.cases(of.sweep(slow, seed=3, rail=one, most=6), stage, one)
     (suspect,) = verdict_of(cases, tmp_path)
-    assert told([suspect]) == [f"uplink {of.leaf('n9', rail)}:spine2 up"]
-    assert all("cable to spine2" in port for port in suspect.ports)
+    assert told([suspect]) == [f"uplink {link} up"]
+    assert [f"cable to {way.up} " in port for port in suspect.ports] == [True]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -160,6 +164,20 @@ def test_a_reading_that_is_not_whole_gives_no_routes(
     whole = (stage / "subnet" / file).read_text()
     (stage / "subnet" / file).write_text(whole[: len(whole) * 9 // 10])
     assert links(verdict_of(slow, tmp_path)) == []
+
+
+def test_of_two_subnets_one_that_was_not_read_whole_gives_no_routes(
+    tmp_path: Path, stage: Path
+) -> None:
+    on_subnet.keep_reading(TWO_SUBNETS, stage)
+    of = cluster(TWO_SUBNETS)
+    way = of.uplinks("n9", "n1", "mlx5_0")
+    assert way is not None
+    slow = {f"{of.leaf('n9', 'mlx5_0')}:{way.up} up": 0.5}
+    cases = of.cases(of.sweep(slow, seed=3, most=6), stage)
+    assert links(verdict_of(cases, tmp_path)) != []
+    (stage / "subnet" / "mlx5_1:1" / "dump_fts.txt").unlink()
+    assert links(verdict_of(cases, tmp_path)) == []
 
 
 def second_reading(stage: Path, slow: list[Case], **changes: str) -> list[Case]:
