@@ -83,17 +83,23 @@ EXACT: list[tuple[str, str, str, int | None, float]] = [
     # what arrived, and not what was sent
     ("qperf/udp.txt", "bandwidth", "udp", None, 6.384),
     ("qperf/loop.txt", "bandwidth", "tcp", 65536, 3.136),
-    ("nvbandwidth/h100-0.8.txt", "copy_bandwidth", "host_to_device_memcpy_ce", None, 55.37),
-    ("nvbandwidth/h100-0.8.txt", "copy_bandwidth_min", "host_to_device_memcpy_sm", None, 41.07),
-    ("nvbandwidth/h100-0.8.txt", "latency_max", "host_device_latency_sm", None, 0.76105),
+    ("nvbandwidth/h100-0.8.txt", "copy_bandwidth", "copy host_to_device_memcpy_ce", None, 55.37),
+    (
+        "nvbandwidth/h100-0.8.txt",
+        "copy_bandwidth_min",
+        "copy host_to_device_memcpy_sm",
+        None,
+        41.07,
+    ),
+    ("nvbandwidth/h100-0.8.txt", "latency_max", "copy host_device_latency_sm", None, 0.76105),
     (
         *("nvbandwidth/h100-0.8.json", "copy_bandwidth"),
-        *("device_to_device_bidirectional_memcpy_write_ce total", None, 780.6),
+        *("copy device_to_device_bidirectional_memcpy_write_ce total", None, 780.6),
     ),
     (
         "nvbandwidth/readme-0.2.txt",
         "copy_bandwidth_min",
-        "device_to_device_memcpy_write_ce",
+        "copy device_to_device_memcpy_write_ce",
         None,
         276.07,
     ),

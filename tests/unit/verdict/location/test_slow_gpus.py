@@ -1,0 +1,151 @@
+"""Slow GPUs, and links of GPUs: named in a campaign by the node's facts, and in logs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railgauge import paths
+from railgauge.cli.locate import locate
+from railgauge.locating import Suspect
+from railgauge.model.failure import GPU_LINKS, Failure
+from railgauge.textfiles import Text
+from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.location import from_logs
+from railgauge.verdict.location.locate import suspects
+from tests.command_line import invoke
+from tests.properties import tries
+
+DATA = paths.HOME / "tests" / "data" / "nvbandwidth"
+GPU = {"kind": "gpu", "name": "gpu3", "gpus": [3], "why": "GPU 3 is slow"}
+LINK = {"kind": "gpu-link", "name": "gpu1-gpu2", "gpus": [1, 2], "why": "the link is slow"}
+
+
+def case(node: str, *parts: dict[str, object], run: int = 0) -> Case:
+    failures = tuple(Failure(GPU_LINKS, f"{node}: {p['why']}", (node,)) for p in parts)
+    made = Case(
+        *("GpuLinks", f"GpuLinks {node}", "h100", (node,), run),
+        *("fail" if failures else "pass", "", (), failures, Path("stage")),
+        place=node,
+        recorded=True,
+    )
+    made.facts[node] = {"copies": {"matrices": [], "parts": list(parts)}}
+    return made
+
+
+def test_a_slow_gpu_is_named_and_its_node_not_once_more() -> None:
+    (only,) = suspects([case("n1"), case("n2", GPU), case("n3")])
+    assert (only.kind, only.name, only.nodes) == ("gpu", "n2:gpu3", ("n2",))
+    assert only.confirmed and only.failing_nodes == ("n2",)
+    assert only.why == "n2: GPU 3 is slow"
+
+
+@pytest.mark.parametrize(("runs", "confirmed"), [((0,), False), ((0, 1), True)])
+def test_a_slow_link_is_confirmed_by_another_run(runs: tuple[int, ...], confirmed: bool) -> None:
+    (only,) = suspects([case("n1"), *(case("n2", LINK, run=run) for run in runs)])
+    assert (only.kind, only.name, only.confirmed) == ("gpu-link", "n2:gpu1-gpu2", confirmed)
+    assert only.accuses_nodes
+
+
+def test_a_failure_without_a_part_names_nobody_by_it() -> None:
+    bad = case("n2", GPU)
+    bad.facts.clear()
+    assert suspects([case("n1"), bad]) == []
+
+
+# ---- in logs ----
+
+
+def located(text: str, name: str = "node7.txt") -> from_logs.LogEvidence:
+    return from_logs.read([Text(name, text)])
+
+
+def of_log(text: str) -> list[Suspect]:
+    return [suspect for of_run in located(text).gpus for suspect in of_run.suspects]
+
+
+def h100(test: str = "") -> str:
+    """The typed output, from one test on where it is named."""
+    text = (DATA / "h100-0.8.txt").read_text(encoding="utf-8")
+    return text[text.index(f"Running {test}.") :] if test else text
+
+
+def test_a_slow_copy_from_the_host_is_a_link_of_the_node_that_the_file_is_named_after() -> None:
+    (link,) = of_log(h100())
+    assert (link.kind, link.name, link.confirmed) == ("gpu-link", "node7:gpu3-host", False)
+
+
+def slowed(rows: list[list[float | None]]) -> str:
+    lines = ["nvbandwidth Version: v0.8", "", "Running device_to_device_memcpy_write_ce."]
+    lines.append("memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)")
+    lines.append("  " + "".join(f"{c:10d}" for c in range(len(rows))))
+    for number, row in enumerate(rows):
+        cells = "".join("       N/A" if v is None else f"{v:10.2f}" for v in row)
+        lines.append(f"{number:2d}{cells}")
+    total = sum(round(v, 2) for row in rows for v in row if v is not None)
+    lines += ["", f"SUM device_to_device_memcpy_write_ce {total:.2f}", ""]
+    lines.append(
+        "NOTE: The reported results may not reflect the full capabilities of the platform."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def matrix(bad: int | None, share: float = 0.5, gpus: int = 8) -> list[list[float | None]]:
+    return [
+        [None if r == c else 390.0 * (share if bad in (r, c) else 1) for c in range(gpus)]
+        for r in range(gpus)
+    ]
+
+
+@settings(max_examples=tries(50))
+@given(st.sampled_from([4, 8]), st.data(), st.floats(0.2, 0.9))
+def test_the_slow_gpu_of_a_log_is_named(gpus: int, data: st.DataObject, share: float) -> None:
+    bad = data.draw(st.integers(0, gpus - 1))
+    (gpu,) = of_log(slowed(matrix(bad, share, gpus)))
+    assert (gpu.kind, gpu.name, gpu.confirmed) == ("gpu", f"node7:gpu{bad}", True)
+
+
+@settings(max_examples=tries(60))
+@given(st.integers(0, 2000))
+def test_a_cut_log_names_no_gpu(length: int) -> None:
+    text = slowed(matrix(3))
+    assert of_log(text[: min(length, len(text) - 90)]) == []
+
+
+def test_processes_of_several_nodes_are_named_by_their_nodes() -> None:
+    text = (DATA / "gb200-multinode-0.8.txt").read_text(encoding="utf-8")
+    assert [of_run.nodes for of_run in located(text).gpus] == [("node1", "node2")]
+    # Processes 1 and 2, both ways: GPU 1 of node1 and GPU 0 of node2.
+    low = text.replace("400.40    401.40", "200.40    401.40", 1)
+    low = low.replace(" 2    399.40    400.40", " 2    399.40    200.40")
+    total = sum(
+        float(value)
+        for line in low.splitlines()
+        if re.match(r" [0-3] ", line)
+        for value in line.split()[1:]
+        if value != "N/A"
+    )
+    low = re.sub(r"(SUM \S+) [0-9.]+", rf"\1 {total:.2f}", low)
+    (link,) = of_log(low)
+    assert link.name == "node1:gpu1-node2:gpu0" and link.nodes == ("node1", "node2")
+
+
+def test_a_log_of_gpus_on_two_sockets_names_none() -> None:
+    rows = [
+        [None if r == c else (390.0 if (r < 4) == (c < 4) else 40.0) for c in range(8)]
+        for r in range(8)
+    ]
+    found = located(slowed(rows))
+    assert (found.gpus[0].suspects, found.gpus[0].why) == ((), "")
+
+
+def test_the_command_prints_the_gpu_and_ends_with_1(tmp_path: Path) -> None:
+    file = tmp_path / "n7.txt"
+    file.write_text(slowed(matrix(3)))
+    answer = invoke(locate, [str(file)])
+    assert answer.exit_code == 1
+    assert "gpu n7:gpu3 is at fault: GPU 3 is slow wherever it writes to" in answer.output
