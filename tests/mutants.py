@@ -312,6 +312,20 @@ MUTANTS = [
         _SILENT_LEAVES,
     ),
     Mutant(
+        "collectives with NVLS are compared with those without",
+        "src/railgauge/verdict/comparison/before_after.py",
+        '.filter(pl.col("settings") != pl.col("settings_after"))',
+        ".filter(False)",
+        "tests/unit/verdict/comparison/test_settings.py -k not_compared",
+    ),
+    Mutant(
+        "numbers with NVLS and without make one baseline",
+        "src/railgauge/verdict/comparison/promotion.py",
+        "yield f\"several settings of {peers}: {_named(several['settings'].sort().to_list())}\"",
+        "pass",
+        "tests/unit/verdict/comparison/test_settings.py -k no_baseline",
+    ),
+    Mutant(
         "a link of GPUs is accused by one slow test of two",
         "src/railgauge/locating/gpu_copies.py",
         "if len(cells) == measured:",
