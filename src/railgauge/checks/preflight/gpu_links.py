@@ -21,6 +21,9 @@ from railgauge.systems import Partition
 from railgauge.systems.gpu_links import GpuLinks
 from railgauge.tools import Reading, nvbandwidth
 
+#: The concrete check in reframe/.
+NAME = "GpuLinks"
+
 #: What a copy of one pair takes, in s: three samples of 16 copies of 512 MiB each, their warm-up,
 #: and the comparison of the data (common.h and memcpy.cpp of 0.8). An estimate, not measured.
 _COPY_S = 0.3
@@ -56,6 +59,11 @@ class GpuLinksCheck(NodeCheck):
     def folders_on(cls, partition: Partition) -> Sequence[str]:
         path = _links(partition).path
         return (path,) if path else ()
+
+    @classmethod
+    def is_optional(cls, partition: Partition) -> bool:
+        """Where the description does not require it: nvbandwidth is not in the pinned stack."""
+        return NAME not in partition.extras.required
 
     def provider(self, program: str) -> str:
         gpu = next((g.get("arch", "") for g in self._gpus_of_reframe), "")
@@ -107,10 +115,14 @@ class GpuLinksCheck(NodeCheck):
         return self.links.host_limit if of_host else self.links.gpu_limit
 
     def gates(self, measurement: Measurement) -> bool:
-        """The slowest cell, where a limit or a stored number says what it must be. Of other links
-        the cells of a matrix judge each other.
+        """The slowest cell, where a limit or a stored number says what it must be, and while a
+        baseline is recorded. Of other links the cells of a matrix judge each other.
         """
-        return super().gates(measurement) and self.limit(measurement) is not None
+        return super().gates(measurement) and (
+            self.gate == "baseline"
+            or self.limit(measurement) is not None
+            or bounds.find_stored(self.bound_inputs, measurement) is not None
+        )
 
     def read(self) -> Observation:
         observed = super().read()

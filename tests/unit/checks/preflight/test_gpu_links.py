@@ -15,6 +15,7 @@ import pytest
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks.framework import slurm_queue
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS
+from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
 from railgauge.node.orchestration import sweep_file
 from railgauge.systems.gpu_links import GpuLinks
@@ -183,9 +184,19 @@ def test_a_cut_output_is_no_result(check: Any, cut: int) -> None:
 
 def test_a_node_without_nvbandwidth_gets_one_line_that_says_what_to_build(check: Any) -> None:
     record = judged(check, "", missing=["nvbandwidth"])
-    (failure,) = record.results[1].failures
-    assert failure.kind == "tool-missing"
-    assert "spack install nvbandwidth@v0.8 +cuda cuda_arch=90" in failure.next_step
+    left_out = record.results[1].left_out
+    assert record.results[1].failures == () and left_out is not None
+    assert left_out.kind == "tool-missing"
+    assert "spack install nvbandwidth@v0.8 +cuda cuda_arch=90" in left_out.next_step
+
+
+def test_a_node_without_nvbandwidth_fails_where_the_check_is_required(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(check), "is_optional", lambda self, partition: False)
+    assert [kind for kind, _ in second(judged(check, "", missing=["nvbandwidth"]))] == [
+        "tool-missing"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -206,3 +217,21 @@ def test_half_of_a_pcie_link_is_refused() -> None:
 def test_gpus_are_found_by_their_addresses() -> None:
     seen = nvbandwidth.read(output()).seen
     assert nvbandwidth.gpu_numbers(seen)["0000:13:00"] == 3
+
+
+# ---- where the host is behind NVLink-C2C, of which no limit is known ----
+
+
+@pytest.mark.parametrize(("gate", "gates"), [("acceptance", False), ("baseline", True)])
+def test_copies_of_an_unknown_limit_become_a_baseline_before_they_gate(
+    tmp_path: Path, gate: str, gates: bool
+) -> None:
+    with ended_jobs.session("gb200-nvl72", tmp_path) as known:
+        made = ended_jobs.ended(known["GpuLinks"].kind(variant_num=0), tmp_path / "stage")
+        made.gate = gate
+        host, gpu = (
+            Measurement("copy_bandwidth_min", 200.0, "nvbandwidth", f"copy {test}", "any")
+            for test in ("host_to_device_memcpy_ce", "device_to_device_memcpy_read_ce")
+        )
+        with made.at(made.places[0]):
+            assert (made.gates(made.placed(host)), made.gates(made.placed(gpu))) == (gates, True)

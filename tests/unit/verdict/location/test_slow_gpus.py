@@ -13,12 +13,15 @@ from railgauge import paths
 from railgauge.cli.locate import locate
 from railgauge.locating import Suspect
 from railgauge.model.failure import GPU_LINKS, Failure
+from railgauge.report.located import sentence
 from railgauge.textfiles import Text
 from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.location import from_logs
 from railgauge.verdict.location.locate import suspects
 from tests.command_line import invoke
 from tests.properties import tries
+from tests.unit import measured
 
 DATA = paths.HOME / "tests" / "data" / "nvbandwidth"
 GPU = {"kind": "gpu", "name": "gpu3", "gpus": [3], "why": "GPU 3 is slow"}
@@ -55,6 +58,25 @@ def test_a_failure_without_a_part_names_nobody_by_it() -> None:
     bad = case("n2", GPU)
     bad.facts.clear()
     assert suspects([case("n1"), bad]) == []
+
+
+def test_a_verdict_names_the_gpu_by_what_the_record_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
+    place = measured.PLACES[0]
+    campaign = measured.leave(
+        tmp_path,
+        0,
+        dict.fromkeys(measured.PLACES, 390.0),
+        gate="acceptance",
+        failures={place: Failure(GPU_LINKS, "n1: GPU 3 is slow", ("n1",))},
+        facts={"n1": {"copies": {"matrices": [], "parts": [GPU]}}},
+    )
+    verdict = decide(campaign)
+    assert verdict.decision == "reject"
+    assert [(s.kind, s.name) for s in verdict.suspects] == [("gpu", "n1:gpu3")]
+    assert "gpu n1:gpu3 is at fault" in sentence(verdict)
 
 
 # ---- in logs ----
