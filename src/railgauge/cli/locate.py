@@ -164,7 +164,13 @@ def _with_gpus(located: Located, gpus: Sequence[GpusOfRun]) -> Located:
     """The same, with what copies between the GPUs of a node show. They clear no node."""
     suspects = [suspect for of_run in gpus for suspect in of_run.suspects]
     nodes = dict.fromkeys([*located.nodes, *(node for of_run in gpus for node in of_run.nodes)])
-    return dataclasses.replace(located, suspects=(*suspects, *located.suspects), nodes=tuple(nodes))
+    unjudged = [node for of_run in gpus if of_run.why for node in of_run.nodes]
+    return dataclasses.replace(
+        located,
+        suspects=(*suspects, *located.suspects),
+        nodes=tuple(nodes),
+        unjudged=tuple(dict.fromkeys([*located.unjudged, *unjudged])),
+    )
 
 
 def _text(path: Path) -> str:

@@ -346,16 +346,16 @@ _HOST = re.compile(r".*\) ?: \((\S{1,255})\)")
 
 def places(seen: Mapping[str, Any], file_host: str) -> dict[int, tuple[str, int]]:
     """Row or column of a matrix -> node and number of its GPU there. `file_host` is the node where
-    the output names none.
+    the output names none, as JSON of several nodes does: it has the devices of the first process.
     """
-    found: dict[int, tuple[str, int]] = {}
+    devices = list(map(str, seen.get("devices", ())))
     host = file_host
-    for device in map(str, seen.get("devices", ())):
-        if process := _PROCESS.fullmatch(device):
-            found[int(process[1])] = process[2], int(process[3])
-        elif named := _HOST.fullmatch(device):
-            host = named[1]
-    return found or {gpu: (host, gpu) for gpu in range(seen.get("gpus", 0))}
+    if not any(test.startswith("multinode_") for test in seen.get("tests", ())):
+        host = next((named[1] for one in devices if (named := _HOST.fullmatch(one))), host)
+    found = {gpu: (host, gpu) for gpu in range(seen.get("gpus", 0))}
+    for process in filter(None, map(_PROCESS.fullmatch, devices)):
+        found[int(process[1])] = process[2], int(process[3])
+    return found
 
 
 _ADDRESS = re.compile(

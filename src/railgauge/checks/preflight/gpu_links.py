@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from reframe.core.builtins import run_after
+
 from railgauge.checks.framework import bounds
 from railgauge.checks.framework.cases import Case
 from railgauge.checks.framework.observation import Observation
@@ -93,6 +95,10 @@ class GpuLinksCheck(NodeCheck):
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
         return of_states(place)
 
+    @run_after("setup")
+    def ask_for_gpus(self) -> None:
+        self.job.options += [f"--gpus-per-node={self.links.gpus}"]
+
     def order(self) -> SingleNodeOrder:
         return SingleNodeOrder(
             self.links.limit_s,
@@ -133,7 +139,8 @@ class GpuLinksCheck(NodeCheck):
             matrices = nvbandwidth.copies(reading.seen, self._bounds(reading))
             judged = self._judged(matrices)
             parts += judged.parts
-            notes = (*reading.notes, *filter(None, [judged.unnamed]), *judged.once)
+            more = [judged.unnamed, self._unseen_pcie(facts)]
+            notes = (*reading.notes, *filter(None, more), *judged.once)
             reading = dataclasses.replace(reading, notes=notes)
             facts["copies"] = {"matrices": [matrix._asdict() for matrix in matrices]}
         if parts:
@@ -181,6 +188,15 @@ class GpuLinksCheck(NodeCheck):
             if low:
                 why = f"the PCIe link of GPU {number} ({gpu['pci']}) under load: {', '.join(low)}"
                 yield SlowPart("gpu-link", f"gpu{number}-host", (number,), why)
+
+    def _unseen_pcie(self, facts: Mapping[str, Any]) -> str:
+        """A note of PCIe links that were not seen under load; "" where all were."""
+        if self.links.pcie_gts is None:
+            return ""
+        seen = sum({"pcie_gts", "pcie_lanes"} <= gpu.keys() for gpu in facts.get("gpus", ()))
+        if seen >= self.links.gpus:
+            return ""
+        return f"speed and width of PCIe under load were seen of {seen} of {self.links.gpus} GPUs"
 
     def _failure(self, part: SlowPart) -> Failure:
         node = self.here.node

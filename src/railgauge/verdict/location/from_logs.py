@@ -78,6 +78,9 @@ def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
             if of_run.why:
                 missing.append(Missing(run.where, None, of_run.why))
             continue
+        if run.tool == gpus_in_logs.TOOL:
+            missing.append(Missing(run.where, None, _why_no_rate(run)))
+            continue
         why = _why_no_pair(run)
         found = _Run(run) if run.failure and not why else _rated(run)
         if why:

@@ -13,6 +13,8 @@ from railgauge.tools import nvbandwidth
 from railgauge.verdict.location.direct_evidence import by_itself, seen_once
 from railgauge.verdict.logs.runs import LogRun
 
+TOOL = nvbandwidth.TOOL
+
 #: Copies between GPUs that are faster than this, in GB/s, go over NVLink: PCIe Gen6 x16 carries
 #: 118. Where the median of all pairs is above it, every pair has NVLink.
 _NVLINK_GBYTES_S = 120.0
@@ -31,7 +33,7 @@ def judge(run: LogRun) -> GpusOfRun | None:
     """The GPUs of a run; None where it is no whole one of copies that are judged. The nodes are
     those of the output, or the one that the file is named after.
     """
-    if run.tool != nvbandwidth.TOOL or not run.reading.ok:
+    if run.tool != TOOL or not run.reading.ok:
         return None
     matrices = nvbandwidth.copies(run.reading.seen, {})
     if not matrices:
@@ -54,9 +56,7 @@ def _suspect(part: SlowPart, places: Mapping[int, tuple[str, int]], where: str) 
         shown += "-host"
     why = f"{part.why} ({where})"
     suspect = (
-        by_itself(nodes[0], why, (nvbandwidth.TOOL,))
-        if part.kind == "gpu"
-        else seen_once(nodes[0], why, nvbandwidth.TOOL)
+        by_itself(nodes[0], why, (TOOL,)) if part.kind == "gpu" else seen_once(nodes[0], why, TOOL)
     )
     return dataclasses.replace(suspect, kind=part.kind, name=shown, nodes=nodes)
 

@@ -235,3 +235,14 @@ def test_copies_of_an_unknown_limit_become_a_baseline_before_they_gate(
         )
         with made.at(made.places[0]):
             assert (made.gates(made.placed(host)), made.gates(made.placed(gpu))) == (gates, True)
+
+
+def test_the_job_asks_slurm_for_the_gpus(check: Any) -> None:
+    check.ask_for_gpus()
+    assert "--gpus-per-node=8" in check.job.options
+
+
+def test_pcie_links_that_were_not_seen_are_noted(check: Any) -> None:
+    record = judged(check, output(), [])
+    assert failed(record) == {}
+    assert "seen of 0 of 8 GPUs" in " ".join(record.results[1].notes)

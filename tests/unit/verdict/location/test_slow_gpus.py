@@ -171,3 +171,31 @@ def test_the_command_prints_the_gpu_and_ends_with_1(tmp_path: Path) -> None:
     answer = invoke(locate, [str(file)])
     assert answer.exit_code == 1
     assert "gpu n7:gpu3 is at fault: GPU 3 is slow wherever it writes to" in answer.output
+
+
+def test_a_log_with_fewer_devices_than_gpus_is_judged() -> None:
+    text = (DATA / "gb200-multinode-0.8.txt").read_text(encoding="utf-8")
+    text = text.replace("Process 3 (node2): device 1: NVIDIA GB200 (00000008:02:00)\n", "")
+    low = re.sub(r"( 3 +)400.40( +)401.40( +)402.40", r"\g<1>100.00\g<2>100.00\g<3>100.00", text)
+    total = 4804.80 - 400.40 - 401.40 - 402.40 + 300
+    (gpu,) = of_log(low.replace("4804.80", f"{total:.2f}"))
+    assert gpu.name == "node7:gpu3"
+
+
+def test_a_cut_log_of_nvbandwidth_is_left_out_as_no_whole_run() -> None:
+    found = located(slowed(matrix(3))[:-200] + "\n")
+    assert found.gpus == ()
+    assert found.evidence.missing[0].why.startswith("not a whole run")
+
+
+def test_nodes_of_a_log_where_most_is_slow_are_not_judged(tmp_path: Path) -> None:
+    rows = matrix(None)
+    for r, row in enumerate(rows):
+        for c in range(8):
+            if r != c and (r > 2 or c > 2):
+                row[c] = 200.0 if (r + c) % 2 else 390.0
+    file = tmp_path / "n7.txt"
+    file.write_text(slowed(rows))
+    answer = invoke(locate, [str(file)])
+    assert answer.exit_code == 2
+    assert "not judged: n7" in answer.output and "no GPU is named" in answer.output
