@@ -67,8 +67,11 @@ WAYS: Mapping[str, gpu_copies.Way] = {
     f"{test}_{engine}": way for engine in ("ce", "sm") for test, way in _COPIES.items()
 }
 
+#: How tests of several nodes begin.
+_SEVERAL = "multinode_"
+
 #: The tests of one node by its copy engines.
-ONE_NODE = tuple(test for test in WAYS if test.endswith("_ce") and not test.startswith("multi"))
+ONE_NODE = tuple(test for test in WAYS if test.endswith("_ce") and not test.startswith(_SEVERAL))
 
 
 # ---- result --------------------------------------------------------------------------------
@@ -325,9 +328,11 @@ def _json_matrix(case: _Testcase) -> Matrix:
 
 
 def copies(seen: Mapping[str, Any], bounds: Mapping[str, float]) -> list[gpu_copies.Matrix]:
-    """The matrices of `WAYS` in what `read` saw, in GB/s. `bounds`: test -> the least value that a
+    """The matrices of `WAYS` in what `read` saw, in GB/s: those of several nodes alone where there
+    are such, as the others are of the first process. `bounds`: test -> the least value that a
     reference admits for a cell.
     """
+    of_several = any(one["test"].startswith(_SEVERAL) for one in seen.get("matrices", ()))
     return [
         gpu_copies.Matrix(
             one["test"],
@@ -336,7 +341,7 @@ def copies(seen: Mapping[str, Any], bounds: Mapping[str, float]) -> list[gpu_cop
             bounds.get(one["test"]),
         )
         for one in seen.get("matrices", ())
-        if one["test"] in WAYS
+        if one["test"] in WAYS and one["test"].startswith(_SEVERAL) == of_several
     ]
 
 
@@ -350,7 +355,7 @@ def places(seen: Mapping[str, Any], file_host: str) -> dict[int, tuple[str, int]
     """
     devices = list(map(str, seen.get("devices", ())))
     host = file_host
-    if not any(test.startswith("multinode_") for test in seen.get("tests", ())):
+    if not any(test.startswith(_SEVERAL) for test in seen.get("tests", ())):
         host = next((named[1] for one in devices if (named := _HOST.fullmatch(one))), host)
     found = {gpu: (host, gpu) for gpu in range(seen.get("gpus", 0))}
     for process in filter(None, map(_PROCESS.fullmatch, devices)):
@@ -381,7 +386,7 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
         {"test": m.test, "part": m.part, "cells": [list(row) for row in m.cells]}
         for m in output.matrices
     ]
-    gpus = max((len(m.cells[0]) for m in output.matrices if m.cells), default=0)
+    gpus = max(len(m.cells[0]) for m in output.matrices)
     seen: dict[str, Any] = {"tests": list(output.tests), "gpus": gpus, "matrices": matrices}
     if output.version:
         seen["version"] = output.version
@@ -396,6 +401,7 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
     complaints += [
         f"{matrix.test}: nothing measured" for matrix in output.matrices if not matrix.measured
     ]
+    complaints += _odd_shapes(output)
     if options is not None and output.tests != options.tests:
         asked = ", ".join(options.tests)
         complaints.append(f"the tests are {', '.join(output.tests)}, expected {asked}")
@@ -410,6 +416,20 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
         tuple(notes),
         ended=output.ended,
     )
+
+
+def _odd_shapes(output: Output) -> Iterator[str]:
+    """Matrices of `WAYS` that have not a row for the host, or one for each GPU."""
+    sizes: dict[bool, int] = {}
+    for matrix in output.matrices:
+        if matrix.test not in WAYS:
+            continue
+        of_host = WAYS[matrix.test] in ("from_host", "to_host")
+        rows, columns = len(matrix.cells), len(matrix.cells[0])
+        gpus = sizes.setdefault(matrix.test.startswith(_SEVERAL), columns)
+        if (rows, columns) != (1 if of_host else gpus, gpus):
+            expected = f"{'a row' if of_host else f'{gpus} rows'} of {gpus}"
+            yield f"{matrix.test}: {rows} rows of {columns}, expected {expected}"
 
 
 def _measurements(matrix: Matrix) -> Iterator[Measurement]:

@@ -257,6 +257,7 @@ def test_two_clients_of_ucx_are_no_run() -> None:
         ("nvbandwidth/h100-0.8.json", "55.3632", "155.3632", "of its sum"),
         ("nvbandwidth/h100-0.8.json", "Passed", "Error", "the status Passed"),
         ("nvbandwidth/readme-0.2.txt", "276.07", "0.00", "0 from 0 to 1"),
+        ("nvbandwidth/readme-0.2.txt", "2    276.33    276.29      0.00\n", "", "expected 3 rows"),
         ("hp2p/whole.txt", " Max latency ", " Min latency ", "each value once"),
         ("hp2p/whole.txt", "11021.40", "-nan", "each value once, and a number"),
         ("hp2p/whole.txt", ": 1000 \n", ": 400 \n", "400 of 1000 iterations"),

@@ -35,7 +35,8 @@ def side(place: PlaceOrder[SingleNodeOrder], role: str, peer: Peer) -> None:
         facts["missing"] = [order.argv[0]]
         call = Call.never_started(ROLE, f"not started: {order.argv[0]} is not there")
     else:
-        call = Call(ROLE, list(order.argv))
+        # Numbers are then those of nvidia-smi (CUDA C++ Programming Guide, environment variables).
+        call = Call(ROLE, list(order.argv), {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
         try:
             facts["gpus"] = watch(call, order.run_limit_s, DRIVER)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from railgauge.locating import Suspect
 from railgauge.model.failure import GPU_LINKS, Failure
 from railgauge.report.located import sentence
 from railgauge.textfiles import Text
+from railgauge.tools import nvbandwidth
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.location import from_logs
@@ -199,3 +201,25 @@ def test_nodes_of_a_log_where_most_is_slow_are_not_judged(tmp_path: Path) -> Non
     answer = invoke(locate, [str(file)])
     assert answer.exit_code == 2
     assert "not judged: n7" in answer.output and "no GPU is named" in answer.output
+
+
+@settings(max_examples=tries(100))
+@given(
+    st.lists(st.lists(st.sampled_from([None, 0.5, 50.0, 390.0]), max_size=5), max_size=5),
+    st.sampled_from(sorted(nvbandwidth.WAYS)),
+    st.sampled_from(sorted(nvbandwidth.WAYS)),
+)
+def test_a_document_of_any_shape_is_judged_or_left_out(
+    cells: list[list[float | None]], first: str, second: str
+) -> None:
+    cases = [
+        {
+            "name": name,
+            "status": "Passed",
+            "bandwidth_description": "memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)",
+            "bandwidth_matrix": [["N/A" if v is None else f"{v}" for v in row] for row in of],
+            "sum": sum(v or 0 for row in of for v in row),
+        }
+        for name, of in ((first, cells), (second, cells[::-1][:3]))
+    ]
+    located(json.dumps({"nvbandwidth": {"testcases": cases}}, indent=1) + "\n")
