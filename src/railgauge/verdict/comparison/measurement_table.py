@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -49,7 +49,8 @@ CONDITION = {
 #: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
 #: pair gave when its sweep measured it once more (`locating/plan.py`). `vouched`: the check holds
 #: nothing against the result but that its number is low, or that nothing judges it. `share` is that
-#: of the limit.
+#: of the limit. `settings` are those of a collective that its condition does not have (NVLS, SHARP,
+#: warm-up), null where they are not known.
 #: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
     "check": pl.String,
@@ -71,6 +72,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "share": pl.Float64,
     "condition": pl.String,
     "peers": pl.String,
+    "settings": pl.String,
     **CONDITION,
 }
 
@@ -149,6 +151,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "passed": case.passed,
             "retried": _key(case) in failed & several,
             "again": again,
+            "settings": settings(case),
             "vouched": all(failure.kind in OF_THE_NUMBER for failure in case.failures),
         }
         for row in case.rows:
@@ -172,6 +175,19 @@ def _launches(cases: Sequence[Case]) -> dict[_LaunchKey, str]:
         key: f"launch {key[-1]} of {places[key]} places, {hostlist.fold(sorted(known))}"
         for key, known in nodes.items()
     }
+
+
+def settings(case: Case) -> str | None:
+    """`NVLS on, SHARP off, warm-up 5` of a collective; None where nothing says it."""
+    for facts in case.facts.values():
+        known = facts.get("collective")
+        if isinstance(known, Mapping):
+            words = [
+                f"{name} {'on' if known.get(key) else 'off'}"
+                for name, key in (("NVLS", "nvls"), ("SHARP", "sharp"))
+            ]
+            return ", ".join([*words, f"warm-up {known.get('warmup')}"])
+    return None
 
 
 def _launch_key(case: Case) -> _LaunchKey:

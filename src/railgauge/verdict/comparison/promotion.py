@@ -181,6 +181,11 @@ def _of_results(table: pl.DataFrame) -> Iterator[str]:
     for (tool,), several in versions.group_by("tool", maintain_order=True):
         if several.height > 1:
             yield f"several versions of {tool}: {_named(several['version'].to_list())}"
+    settings = table.filter(pl.col("settings").is_not_null()).select("peers", "settings").unique()
+    for (peers,), several in settings.group_by("peers", maintain_order=True):
+        if several.height > 1:
+            yield f"several settings of {peers}: {_named(several['settings'].sort().to_list())}"
+            break
 
 
 def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[str]:
