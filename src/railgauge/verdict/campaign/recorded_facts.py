@@ -35,32 +35,28 @@ _ERRORS = re.compile(
 _READ = frozenset((*_KEPT, "counters"))
 
 
-class _ReadFacts:
+def _schema_of_facts(source: object, handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
     """The facts in `_READ`, as they are; the parser passes over all others."""
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: pydantic.GetCoreSchemaHandler
-    ) -> CoreSchema:
-        anything = core_schema.any_schema()
-        of_device = core_schema.typed_dict_schema(
-            {"counters": core_schema.typed_dict_field(anything, required=False)}
-        )
-        schemas = {
-            **dict.fromkeys(_KEPT, anything),
-            "counters": core_schema.union_schema([of_device, anything], mode="left_to_right"),
+    anything = core_schema.any_schema()
+    of_device = core_schema.typed_dict_schema(
+        {"counters": core_schema.typed_dict_field(anything, required=False)}
+    )
+    schemas = {
+        **dict.fromkeys(_KEPT, anything),
+        "counters": core_schema.union_schema([of_device, anything], mode="left_to_right"),
+    }
+    return core_schema.typed_dict_schema(
+        {
+            name: core_schema.typed_dict_field(schema, required=False)
+            for name, schema in schemas.items()
         }
-        return core_schema.typed_dict_schema(
-            {
-                name: core_schema.typed_dict_field(schema, required=False)
-                for name, schema in schemas.items()
-            }
-        )
+    )
 
 
 class ReducedResult(Result):
     """A result with the facts alone that a verdict asks of every place."""
 
-    facts: dict[str, Annotated[dict[str, Any], _ReadFacts()]]
+    facts: dict[str, Annotated[dict[str, Any], pydantic.GetPydanticSchema(_schema_of_facts)]]
 
 
 class NodeFacts(Mapping[str, Any]):
