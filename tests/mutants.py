@@ -3590,15 +3590,15 @@ MUTANTS = [
     Mutant(
         "a node has two partners in a round",
         "src/railgauge/checks/framework/schedule.py",
-        "            self._busy[end] = self._busy.get(end, 0) | 1 << first\n",
-        "            self._busy[one] = 0\n",
+        "            busy[end] = busy.get(end, 0) | 1 << first\n",
+        "            busy[end] = 0\n",
         "tests/unit/checks/framework/test_schedule.py -k two_partners",
     ),
     Mutant(
         "pairs within leaves and across are measured at once",
         "src/railgauge/checks/framework/schedule.py",
-        "(leaves and within(place, leaves), *_how(place, at_once))",
-        "_how(place, at_once)",
+        "(within(place, leaves), condition) if leaves else condition",
+        "condition",
         "tests/unit/checks/framework/test_pairing.py -k mixes",
     ),
     Mutant(
