@@ -3609,10 +3609,24 @@ MUTANTS = [
         "tests/unit/checks/framework/test_pairing.py -k server_once_and_client_once",
     ),
     Mutant(
+        "numbers of versions that changed them are compared",
+        "src/railgauge/verdict/comparison/before_after.py",
+        'differs = pl.col(name).drop_nulls().n_unique().over("condition") > 1',
+        "differs = pl.lit(False)",
+        "tests/unit/verdict/comparison/test_regressions.py -k not_compared",
+    ),
+    Mutant(
+        "a version at one end counts for both",
+        "src/railgauge/verdict/comparison/measurement_table.py",
+        "versions.setdefault(call.tool, set()).add(call.version)",
+        "versions[call.tool] = {call.version}",
+        "tests/unit/verdict/comparison/test_regressions.py tests/unit/cli/test_promote.py",
+    ),
+    Mutant(
         "a quiet reference judges a loaded pair",
         "src/railgauge/model/references.py",
-        '        "load": measurement.load,\n    }\n',
-        '        "load": "quiet",\n    }\n',
+        '        "load": measurement.load,\n        "warmup"',
+        '        "load": "quiet",\n        "warmup"',
         "tests/unit/model/test_references.py -k judges_nothing",
     ),
     Mutant(

@@ -519,8 +519,8 @@ class System(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="allow", frozen=True, defer_build=True)
 
-    name: str
-    """That of the folder."""
+    name: str = pydantic.Field(pattern="^[a-zA-Z_][a-zA-Z0-9_-]*$")
+    """That of the folder, as ReFrame calls it."""
     hostnames: list[Expression]
     """Regular expressions for the login nodes."""
     partitions: list[Partition] = pydantic.Field(min_length=1)

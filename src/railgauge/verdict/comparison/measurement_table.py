@@ -42,7 +42,11 @@ CONDITION = {
     "nics": pl.String,
     "load": pl.String,
     "within": pl.String,
+    "warmup": pl.Int64,
 }
+
+#: Between the versions of a tool where the ends of a link do not have the same one.
+VERSIONS = " / "
 
 #: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
 #: gave the number of all of its places, null where a number is the place's own. `run` tells the
@@ -142,7 +146,10 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             case = dataclasses.replace(case, place=case.repeats)
             if planned.get(_key(case)) != frozenset(case.nodes):
                 continue
-        versions = {call.tool: call.version for call in case.calls if call.version}
+        versions: dict[str, set[str]] = {}
+        for call in case.calls:
+            if call.version:
+                versions.setdefault(call.tool, set()).add(call.version)
         of_case = {
             "check": case.check,
             "partition": case.partition,
@@ -198,7 +205,7 @@ def _key(case: Case) -> tuple[str, str, str]:
     return case.unique_name, case.partition, case.place
 
 
-def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[str, object]]:
+def _of_row(case: Case, row: Row, versions: dict[str, set[str]]) -> Iterator[tuple[str, object]]:
     m = row.measurement
     yield "place", place(case, row)
     yield "nodes", ",".join(m.nodes)
@@ -206,7 +213,7 @@ def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[st
     yield "gates", row.gates
     yield "simulated", m.simulated
     yield "tool", m.tool
-    yield "version", versions.get(m.tool, "")
+    yield "version", VERSIONS.join(sorted(versions.get(m.tool, ())))
     yield "value", m.value
     yield "share", row.share_of_limit
     yield "condition", condition(case, m)

@@ -176,10 +176,12 @@ def _missing(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
             # Of what the other side has.
             given = missing["condition"].str.extract(f"{before_after.WITH}(.*)").drop_nulls()
             settings = f" with {' or '.join(given.unique().sort())}" if given.len() else ""
+            conditions = missing["condition"].str.split(before_after.WITH).list.first()
+            under = _first(conditions.unique().sort().to_list())
             yield Finding(
                 "inconclusive",
                 "missing",
-                f"{_first(places)}: no number{settings} {when} to compare",
+                f"{_first(places)}: no number{settings} {when} to compare under {under}",
             )
 
 
