@@ -259,7 +259,7 @@ MUTANTS = [
     ),
     Mutant(
         "what others sent over the uplinks tells which is at fault",
-        "src/railgauge/checks/jobs/client_server.py",
+        "src/railgauge/checks/jobs/sweep.py",
         "            return own.alone_on(self._counting.carried())\n",
         "            return self._counting.carried(), {}\n",
         "tests/unit/checks/tcp/test_fabric_balance.py -k unless_others",
@@ -393,15 +393,15 @@ MUTANTS = [
     Mutant(
         "a second run replaces numbers that the first one has",
         "src/railgauge/checks/jobs/client_server.py",
-        "        if reading.inconclusive and len(second) == len(self.roles()):\n",
-        "        if len(second) == len(self.roles()):\n",
+        "    if reading.inconclusive and len(second) == len(SIDES):\n",
+        "    if len(second) == len(SIDES):\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k numbers_of_a_first_run",
     ),
     Mutant(
         "a second run washes away what the first one showed of the link",
         "src/railgauge/checks/jobs/client_server.py",
-        "_unmeasured(first), self._of_link(first), repeat.PREFIX\n",
-        "_unmeasured(first), [], repeat.PREFIX\n",
+        "_unmeasured(first), repeat.PREFIX, first\n",
+        "_unmeasured(first), repeat.PREFIX, []\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k first_run",
     ),
     Mutant(
@@ -878,8 +878,8 @@ MUTANTS = [
     Mutant(
         "a reader that claims nothing is believed",
         "src/railgauge/checks/jobs/client_server.py",
-        "    counted = True\n",
-        "    counted = False\n",
+        "    def counted(self) -> bool:\n        return True\n",
+        "    def counted(self) -> bool:\n        return False\n",
         f"{_BAD} -k ClaimsNothing",
     ),
     Mutant(
@@ -1263,15 +1263,15 @@ MUTANTS = [
     Mutant(
         "a pair is measured over a rail that failed its preflight",
         "src/railgauge/checks/preflight/node_state.py",
-        "_METRICS.keys() - dependent.stopped_by",
+        "_METRICS.keys() - dependent.preconditions.stopped_by",
         "_METRICS.keys()",
         f"{_NODE_STATE} -k failed_node",
     ),
     Mutant(
         "a rail is measured although its probe failed",
         "src/railgauge/checks/rdma/rail.py",
-        "    needs_rails = True\n",
-        "    needs_rails = False\n",
+        "    probed: bool = True\n",
+        "    probed: bool = False\n",
         "tests/lab/test_vm.py::test_nothing_more_is_measured_over_a_rail_that_fails_its_probe",
     ),
     Mutant(
@@ -1341,8 +1341,8 @@ MUTANTS = [
     Mutant(
         "the partner of a rail that is gone is as suspect",
         "src/railgauge/checks/jobs/client_server.py",
-        '            if "rail_missing" in node_facts:\n',
-        "            if False:\n",
+        '        if "rail_missing" in node_facts:\n',
+        "        if False:\n",
         "tests/unit/verdict/location/test_lost_rails.py",
     ),
     Mutant(
@@ -1453,8 +1453,8 @@ MUTANTS = [
     Mutant(
         "rails that are to be measured at once may follow each other",
         "src/railgauge/checks/rdma/all_rails.py",
-        "        if apart_s <= _APART * duration_s:\n",
-        "        if True:\n",
+        "    if apart_s <= _APART * duration_s:\n",
+        "    if True:\n",
         "tests/unit/checks/rdma/test_all_rails.py -k at_work_at_once",
     ),
     Mutant(
@@ -1466,9 +1466,9 @@ MUTANTS = [
     ),
     Mutant(
         "the bytes of one of many rails may take another",
-        "src/railgauge/checks/rdma/all_rails.py",
-        "                    if moved:\n",
-        "                    if False:\n",
+        "src/railgauge/checks/jobs/parallel_links.py",
+        "        for lane in lanes\n        for side in SIDES\n",
+        "        for lane in lanes[1:]\n        for side in SIDES\n",
         "tests/unit/checks/rdma/test_all_rails.py -k did_not_take_it",
     ),
     Mutant(
@@ -1907,7 +1907,7 @@ MUTANTS = [
     ),
     Mutant(
         "switches that cannot be read are not told",
-        "src/railgauge/checks/jobs/client_server.py",
+        "src/railgauge/checks/jobs/sweep.py",
         "if unread else ()",
         "if False else ()",
         "tests/unit/checks/tcp/test_fabric_balance.py -k nobody_could_count",
@@ -3441,9 +3441,9 @@ MUTANTS = [
     ),
     Mutant(
         "a measurement does not say what else was measured",
-        "src/railgauge/checks/jobs/client_server.py",
-        "within=self.within, load=self.load)\n\n",
-        "within=self.within)\n\n",
+        "src/railgauge/checks/framework/check.py",
+        "rails=rails, within=self.within, load=self.load\n",
+        "rails=rails, within=self.within\n",
         "tests/unit/checks/jobs/test_sweep.py -k loaded",
     ),
     Mutant(

@@ -27,7 +27,7 @@ from railgauge.checks.jobs.uplink_counters import (
     least_even_first,
     least_even_note,
 )
-from railgauge.checks.preflight.node_state import of_states
+from railgauge.checks.preflight.node_state import StatePreconditions, of_states
 from railgauge.checks.rdma.rail import of_rails_among
 from railgauge.model import limits
 from railgauge.model.call import Call
@@ -67,8 +67,7 @@ class NcclCheck(LaunchCheck):
 
     scale: Scale
     tool = nccl_tests
-    #: rails between its nodes have probes of their own
-    stopped_by = frozenset({"state"})
+    preconditions = StatePreconditions()
     table = TableOrder(
         column="busbw",
         metrics=("busbw", "busbw_in_place"),

@@ -28,16 +28,18 @@ from railgauge.checks.framework import (
 )
 from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
-from railgauge.checks.framework.observation import ExitLine, Judged
+from railgauge.checks.framework.observation import ExitLine, Judged, Observation
 from railgauge.checks.framework.protections import JobEvidence
-from railgauge.checks.jobs import sweep_output
+from railgauge.checks.jobs import pair_counters, sweep_output
+from railgauge.checks.jobs.client_server import PairRun
 from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
-from railgauge.checks.jobs.uplink_counters import Counting
+from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
 from railgauge.model.leaves import Leaves
-from railgauge.model.measurement import STANDS_OUT
+from railgauge.model.measurement import STANDS_OUT, Load
 from railgauge.model.references import Reference
+from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
 from railgauge.node.orchestration.sweep_file import Place, Retests, Sweep
 from railgauge.node.orders.places import ClientServerOrder, SingleNodeOrder
@@ -65,8 +67,8 @@ _NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be rea
 class SweepCheck(StrictCheck):
     """One job over all nodes of its places, which it measures in rounds.
 
-    A concrete check gives its own `cases`, and `sweep = parameter(cases.sweeps, loggable=True)`. A
-    kind of check says what is to be run at the place at hand: `program`, `roles()` and `order()`.
+    A concrete check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)` and
+    `run_at()`, which for two nodes returns a PairRun (client_server.py).
     """
 
     sweep: SweepCase
@@ -74,7 +76,7 @@ class SweepCheck(StrictCheck):
     #: the module of railgauge.node that the job's batch script runs: it measures all places
     driver = CONDUCTOR
     #: the module of railgauge.node.runners that runs at a place
-    program: str
+    program: str = "client_server"
     #: node -> why it was left out of this job
     _absent: Mapping[str, Failure]
     #: the places that this session is to measure, also those on nodes that were left out
@@ -83,27 +85,42 @@ class SweepCheck(StrictCheck):
     #: where switches between the nodes count what they carry
     _counting: Counting | None = None
 
-    # --- for subclasses ----------------------------------------------------------------------
+    # --- the place at hand -------------------------------------------------------------------
+
+    @property
+    def pair_run(self) -> PairRun:
+        """The run of the place at hand, between two nodes."""
+        run = self.place_run
+        if not isinstance(run, PairRun):
+            raise NotImplementedError(f"{type(self).__name__} gives no PairRun in run_at()")
+        return run
 
     def count_uplinks(self) -> Counting | None:
         """What the uplinks have carried before the job; None where nobody is asked."""
-        return None
+        fabric = self.partition_data.extras.fabric
+        if fabric is None or not self._between_pairs:
+            return None
+        return Counting(fabric.counters, beside=True)
 
     def roles(self) -> Mapping[str, str]:
         """The role of each node at the place at hand."""
-        raise NotImplementedError
+        return self.pair_run.nodes
 
     def order(self) -> ClientServerOrder | SingleNodeOrder:
         """The order for the nodes of the place at hand."""
-        raise NotImplementedError
+        return self.pair_run.order(self.bound_before)
 
     def expected_run_s(self) -> float:
         """How long the place at hand takes, about."""
-        raise NotImplementedError
+        return self.pair_run.expected_run_s
 
     def longest_run_s(self) -> float:
         """The longest that the place at hand may take."""
-        raise NotImplementedError
+        return self.pair_run.longest_run_s
+
+    def read(self) -> Observation:
+        run = self.pair_run
+        return run.judge(run, self, self.bound_before)
 
     # --- the case ------------------------------------------------------------------------------
 
@@ -131,8 +148,11 @@ class SweepCheck(StrictCheck):
     @property
     def paired_by(self) -> systems.Sweep | None:
         """How its pairs follow from its nodes; None for a check without pairs."""
-        between = isinstance(self.places[0], PairCase)
-        return schedule.of(self.partition_data) if between else None
+        return schedule.of(self.partition_data) if self._between_pairs else None
+
+    @property
+    def _between_pairs(self) -> bool:
+        return isinstance(self.places[0], PairCase)
 
     @functools.cached_property
     def _all_rounds(self) -> Sequence[Sequence[Case]]:
@@ -212,10 +232,8 @@ class SweepCheck(StrictCheck):
     @property
     def _retests(self) -> int:
         """The most rounds that may be added, of pairs that tell who is at fault."""
-        pairs = getattr(self, "program", "") == "client_server" and all(
-            isinstance(place, PairCase) for place in self.places
-        )
-        return schedule.of(self.partition_data).locate_rounds if pairs else 0
+        located = self.program == "client_server" and self._between_pairs
+        return schedule.of(self.partition_data).locate_rounds if located else 0
 
     @property
     def longest_seconds(self) -> float:
@@ -331,6 +349,19 @@ class SweepCheck(StrictCheck):
     def is_quiet(self, place: Case) -> bool:
         added = self._output.added_as(place)
         return added is not None and added.quiet
+
+    @functools.cached_property
+    def _loads(self) -> Mapping[str, Load | None]:
+        """Place -> its load, for the places of this job."""
+        return {p.place: schedule.load(p, members) for members in self._rounds for p in members}
+
+    @property
+    def load(self) -> Load | None:
+        here = self.here
+        if isinstance(here, PairCase) and here.again:
+            added = [one.place for one in self._output.added if one.place.again == here.again]
+            return schedule.load(here, added)
+        return self._loads.get(here.place)
 
     @functools.cached_property
     def _round_of(self) -> Mapping[str, int]:
@@ -515,6 +546,31 @@ class SweepCheck(StrictCheck):
             budgets=(),
             acceptance=self.gate == "acceptance",
         )
+
+    def uplinks_carried(self) -> tuple[Sequence[Uplink], Mapping[str, tuple[int, int]]]:
+        """Of leaves whose uplinks nothing else used; FabricBalance checks that they are read."""
+        leaves, fabric = self._leaves, self.partition_data.extras.fabric
+        if self._counting is None or leaves is None or fabric is None or not self._between_pairs:
+            return (), {}
+        own = OwnTraffic(leaves.of_node, apart=fabric.hash == "layer3+4")
+        for place in (judged.place for judged in self.results):
+            if len({leaves.of_node.get(node) for node in place.nodes} - {None}) == 2:
+                with self.at(place):
+                    streams = self.pair_run.streams or 1
+                for counted in pair_counters.counted_runs(place, self._output):
+                    own.add(counted, streams)
+        try:
+            return own.alone_on(self._counting.carried())
+        except CountersError:
+            return (), {}
+
+    def notes_of_job(self) -> Sequence[str]:
+        """Where switches should have counted, and could not be read: who looks for a bad uplink
+        must not take what is missing for what is good.
+        """
+        unread = self._counting.unread if self._counting and self._between_pairs else ""
+        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or fix"
+        return (f"{problem} extras.fabric.counters",) if unread else ()
 
     # --- for ReFrame ---------------------------------------------------------------------------
 
