@@ -3,9 +3,11 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.rdma.rail import (
     HELPERS,
+    OTHERS,
     RailPreconditions,
     ask,
     latency_metrics,
@@ -13,11 +15,11 @@ from railgauge.checks.rdma.rail import (
     tuning_of,
 )
 from railgauge.checks.tcp.cpu_load import (
-    HostStatePrograms,
     RailStates,
     TcpStates,
     contention_of,
     in_state,
+    stressors,
 )
 from railgauge.checks.tcp.streams import stream_run
 from railgauge.tools import iperf2, perftest
@@ -34,16 +36,16 @@ class ContentionTcp(SweepCheck):
     descr = "TCP beside load on the hosts"
     tags = {"tcp", "contention", "acceptance"}
     tool = iperf2
-    programs = HostStatePrograms(iperf2)
+    programs = Programs(iperf2, more=stressors)
     gating = ("bandwidth",)
 
     cases = TcpStates()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        data = contention_of(self.partition_data)
+    def run_at(self, place, partition):
+        data = contention_of(partition)
         run = stream_run(
-            *(place, self.partition_data),
+            *(place, partition),
             iperf2.Options(streams=data.streams, duration_s=data.duration_s, drain_s=5),
             around_s=2,
             run_limit_s=data.duration_s + 30,
@@ -62,16 +64,16 @@ class ContentionLatency(SweepCheck):
     descr = "RDMA latency beside load on the hosts"
     tags = {"rdma", "latency", "contention", "acceptance"}
     tool = perftest
-    programs = HostStatePrograms(perftest, *HELPERS)
+    programs = Programs(perftest, *OTHERS, helpers=HELPERS, more=stressors)
     preconditions = RailPreconditions()
 
     cases = RailStates()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        iterations = tuning_of(self.partition_data).latency_iterations
-        options = ask(self.partition_data, "write", "lat", size_bytes=2, iterations=iterations)
+    def run_at(self, place, partition):
+        iterations = tuning_of(partition).latency_iterations
+        options = ask(partition, "write", "lat", size_bytes=2, iterations=iterations)
         names = latency_metrics(iterations)
         required = [f"{name}_{place.state}_2B" for name in names]
-        run = perftest_run(place, self.partition_data, options, required)
+        run = perftest_run(place, partition, options, required)
         return in_state(run, place.state)

@@ -31,8 +31,8 @@ class NicPair(SweepCheck):
     cases = NicCases("nic")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return nics_run(place, self.partition_data)
+    def run_at(self, place, partition):
+        return nics_run(place, partition)
 
 
 @simple_test
@@ -52,8 +52,8 @@ class CablePair(SweepCheck):
     cases = NicCases("cable")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return nics_run(place, self.partition_data)
+    def run_at(self, place, partition):
+        return nics_run(place, partition)
 
 
 @simple_test
@@ -73,5 +73,5 @@ class NicsTogether(SweepCheck):
     cases = NicCases("all")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return nics_run(place, self.partition_data)
+    def run_at(self, place, partition):
+        return nics_run(place, partition)

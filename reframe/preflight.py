@@ -75,11 +75,11 @@ class RailProbe(SweepCheck):
     cases = RailProbes()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        seconds = tuning_of(self.partition_data).probe_s
+    def run_at(self, place, partition):
+        seconds = tuning_of(partition).probe_s
         how = {"size_bytes": 64 * 1024, "duration_s": seconds}
-        options = ask(self.partition_data, "write", "bw", **how)
-        return perftest_run(place, self.partition_data, options, self.metrics)
+        options = ask(partition, "write", "bw", **how)
+        return perftest_run(place, partition, options, self.metrics)
 
     @classmethod
     def unstated(cls, extras):

@@ -38,8 +38,7 @@ class RdmaBandwidth(SweepCheck):
     cases = RailLinks("all")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        partition = self.partition_data
+    def run_at(self, place, partition):
         iterations = tuning_of(partition).bandwidth_iterations
         options = ask(partition, "write", "bw", size_bytes=64 * KIB, iterations=iterations)
         return perftest_run(place, partition, options, self.metrics)
@@ -67,8 +66,8 @@ class RdmaUsage(SweepCheck):
     )
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        tuning, usage = tuning_of(self.partition_data), place.usage
+    def run_at(self, place, partition):
+        tuning, usage = tuning_of(partition), place.usage
         few = {"iterations": tuning.bandwidth_iterations}
         operation, how = {
             "read": ("read", few),
@@ -80,11 +79,11 @@ class RdmaUsage(SweepCheck):
             "sizes": ("write", {"sweep": True, "iterations": tuning.sweep_iterations}),
         }[usage]
         size = None if usage == "sizes" else 64 * KIB
-        options = ask(self.partition_data, operation, "bw", size_bytes=size, **how)
+        options = ask(partition, operation, "bw", size_bytes=size, **how)
         sizes = perftest.SWEEP_SIZES if usage == "sizes" else [64 * KIB]
         required = [variable_of("bandwidth", usage, size) for size in sizes]
         return perftest_run(
-            *(place, self.partition_data, options, required),
+            *(place, partition, options, required),
             gated=required[-1:],
             state=state_of(usage),
         )
@@ -107,11 +106,11 @@ class RdmaLatency(SweepCheck):
     cases = RailUsages("same", "write", "send")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        iterations = tuning_of(self.partition_data).latency_iterations
-        options = ask(self.partition_data, place.usage, "lat", size_bytes=2, iterations=iterations)
+    def run_at(self, place, partition):
+        iterations = tuning_of(partition).latency_iterations
+        options = ask(partition, place.usage, "lat", size_bytes=2, iterations=iterations)
         required = [f"{name}_2B" for name in latency_metrics(iterations)]
-        return perftest_run(place, self.partition_data, options, required)
+        return perftest_run(place, partition, options, required)
 
 
 @simple_test
@@ -132,8 +131,7 @@ class RdmaRailsTogether(SweepCheck):
     cases = AllRails()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        partition = self.partition_data
+    def run_at(self, place, partition):
         how = {"duration_s": tuning_of(partition).together_s, "bidirectional": True}
         options = ask(partition, "write", "bw", size_bytes=64 * KIB, **how)
         return run_over_all(place, partition, options, self.metrics)
@@ -153,8 +151,7 @@ class RdmaGpuMemory(SweepCheck):
     cases = RailLinks("same", only="perftest.cuda")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        partition = self.partition_data
+    def run_at(self, place, partition):
         iterations = tuning_of(partition).bandwidth_iterations
         # The buffers are in the memory of the GPU that has the rail's number.
         how = {"iterations": iterations, "cuda_device": place.server_rail}

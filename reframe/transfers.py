@@ -48,7 +48,7 @@ class Iperf2Pair(SweepCheck):
     #: TCP congestion control (cubic, bbr, ...); the kernel's own choice if none
     congestion = variable(str, type(None), value=None, loggable=True)
 
-    def run_at(self, place):
+    def run_at(self, place, partition):
         options = iperf2.Options(
             streams=self.streams,
             duration_s=self.duration_s,
@@ -57,7 +57,7 @@ class Iperf2Pair(SweepCheck):
             drain_s=5,
         )
         return stream_run(
-            *(place, self.partition_data, options),
+            *(place, partition, options),
             around_s=0,
             run_limit_s=self.duration_s + 20,
             reverse_if_slow=True,
@@ -93,8 +93,8 @@ class Iperf3Pair(SweepCheck):
     cases = TransferCases("iperf3")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return stream_transfer(place, self.partition_data)
+    def run_at(self, place, partition):
+        return stream_transfer(place, partition)
 
 
 @simple_test
@@ -116,8 +116,8 @@ class WdtTransfer(SweepCheck):
     cases = TransferCases("wdt")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return by_wdt(place, self.partition_data)
+    def run_at(self, place, partition):
+        return by_wdt(place, partition)
 
 
 @simple_test
@@ -135,8 +135,8 @@ class FtpTransfer(SweepCheck):
     cases = TransferCases("lftp")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return by_ftp(place, self.partition_data)
+    def run_at(self, place, partition):
+        return by_ftp(place, partition)
 
 
 @simple_test
@@ -154,8 +154,8 @@ class ScpTransfer(SweepCheck):
     cases = TransferCases("scp")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return by_ssh(place, self.partition_data, "scp")
+    def run_at(self, place, partition):
+        return by_ssh(place, partition, "scp")
 
 
 @simple_test
@@ -173,8 +173,8 @@ class HpnScpTransfer(SweepCheck):
     cases = TransferCases("hpn-scp")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return by_ssh(place, self.partition_data, "hpn-scp")
+    def run_at(self, place, partition):
+        return by_ssh(place, partition, "hpn-scp")
 
 
 @simple_test
@@ -192,5 +192,5 @@ class BbcpTransfer(SweepCheck):
     cases = TransferCases("bbcp")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return by_ssh(place, self.partition_data, "bbcp")
+    def run_at(self, place, partition):
+        return by_ssh(place, partition, "bbcp")

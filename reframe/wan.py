@@ -35,8 +35,8 @@ class WanTcp(SweepCheck):
     cases = WanCases()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
-        return wan_run(place, self.partition_data)
+    def run_at(self, place, partition):
+        return wan_run(place, partition)
 
 
 @simple_test
@@ -58,5 +58,5 @@ class BondPair(SweepCheck):
     sweep = parameter(cases.sweeps, loggable=True)
     duration_s = variable(int, value=4, loggable=True)
 
-    def run_at(self, place):
-        return bond_run(place, self.partition_data, self.duration_s)
+    def run_at(self, place, partition):
+        return bond_run(place, partition, self.duration_s)

@@ -93,6 +93,12 @@ def _sweep(what: str, old: str, new: str, test: str) -> Mutant:
     return Mutant(what, file, old, new, f"tests/unit/checks/jobs/test_sweep.py -k {test}")
 
 
+def _sweep_end(what: str, old: str, new: str, test: str) -> Mutant:
+    """A protection of how the job of a sweep ended."""
+    file = "src/railgauge/checks/jobs/sweep_end.py"
+    return _sweep(what, old, new, test)._replace(file=file)
+
+
 def _summary(what: str, old: str, new: str, test: str) -> Mutant:
     """What ReFrame's own report shows of a sweep."""
     file = "src/railgauge/checks/framework/summary.py"
@@ -164,14 +170,14 @@ MUTANTS = [
     ),
     Mutant(
         "an agent that lost the conductor is a node that went",
-        "src/railgauge/checks/jobs/sweep.py",
+        "src/railgauge/checks/jobs/sweep_end.py",
         "was_there = silent and ",
         "was_there = False and ",
         "tests/unit/checks/jobs/test_sweep.py -k agent_that_lost",
     ),
     Mutant(
         "a node that does not answer Slurm either is not named",
-        "src/railgauge/checks/jobs/sweep.py",
+        "src/railgauge/checks/jobs/sweep_end.py",
         ' and not slurm_nodes.dead([node]):\n                message = f"{why}; its',
         ':\n                message = f"{why}; its',
         "tests/unit/checks/jobs/test_sweep.py -k agent_that_lost",
@@ -1361,8 +1367,8 @@ MUTANTS = [
     ),
     Mutant(
         "all nodes are accused where srun started no agent at all",
-        "src/railgauge/checks/jobs/sweep.py",
-        "if not self._raw.joined and len(self._raw.lost) > 1:",
+        "src/railgauge/checks/jobs/sweep_end.py",
+        "if not recorded.joined and len(recorded.lost) > 1:",
         "if False:",
         "tests/unit/checks/jobs/test_sweep.py -k no_agent_at_all",
     ),
@@ -2064,7 +2070,7 @@ MUTANTS = [
     Mutant(
         "a tool that ended with its preempted job failed",
         "src/railgauge/checks/jobs/sweep.py",
-        "if judged.passed or not self._was_cut(event):",
+        "if judged.passed or not self._end.was_cut(event):",
         "if True:",
         "tests/unit/checks/jobs/test_sweep.py -k somebody_ended",
     ),
@@ -2334,8 +2340,8 @@ MUTANTS = [
     ),
     Mutant(
         "agents that srun ended are lost nodes",
-        "src/railgauge/checks/jobs/sweep.py",
-        "            if failed and self._raw.joined.keys() <= self._raw.lost.keys():\n",
+        "src/railgauge/checks/jobs/sweep_end.py",
+        "            if failed and recorded.joined.keys() <= recorded.lost.keys():\n",
         "            if False:\n",
         "tests/unit/checks/jobs/test_sweep.py -k srun_ended",
     ),
@@ -3332,20 +3338,20 @@ MUTANTS = [
         "            pass\n",
         "left_to_the_queue",
     ),
-    _sweep(
+    _sweep_end(
         "a sweep that did not begin is no failure",
-        "            return protections.failures_of_job(self._whole(), began=False)\n",
+        "            return protections.failures_of_job(self.job, began=False)\n",
         "            return ()\n",
         "never_began_is_no_pass",
     ),
-    _sweep(
+    _sweep_end(
         "how its job ended says nothing of a sweep",
-        "        failures = protections.failures_of_job(self._whole(), began=True)\n"
+        "        failures = protections.failures_of_job(self.job, began=True)\n"
         "        if not failures",
         "        failures = []\n        if not failures",
         "though_all_places_are",
     ),
-    _sweep(
+    _sweep_end(
         "a conductor that was ended has come to its end",
         "        if not failures and (end is None or end[",
         "        if False and (end is None or end[",
@@ -3360,9 +3366,8 @@ MUTANTS = [
     ),
     _sweep(
         "a conductor's node that went is not named",
-        "        if (lost := slurm_queue.session.lost_host(self.job.jobid)) is not None:\n"
-        "            return [lost]\n",
-        "",
+        "self._end.failures() if lost is None else [lost]",
+        "self._end.failures()",
         "conductors_node_alone",
     ),
     Mutant(
@@ -3420,7 +3425,7 @@ MUTANTS = [
         "Failure(TAKEN",
         "made_to_do_without",
     ),
-    _sweep(
+    _sweep_end(
         "what a job left and cannot be read is no failure",
         '            return [*failures, Failure("output", unreadable)]\n',
         "            return failures\n",

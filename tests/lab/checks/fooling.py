@@ -307,12 +307,12 @@ class ServerDies(SweepCheck):
     tool = iperf2
     metrics = ["bandwidth"]
 
-    def run_at(self, place):
+    def run_at(self, place, partition):
         options = iperf2.Options(streams=1, duration_s=3)
         server = ["timeout", "--signal=KILL", "1.5", *iperf2.server_argv(options)]
         return PairRun(
             place=place,
-            partition=self.partition_data,
+            partition=partition,
             program=program(iperf2, options, server=server),
             expected_run_s=3,
             run_limit_s=10,
@@ -327,14 +327,14 @@ class EndedByTerm(SweepCheck):
     tool = iperf3
     metrics = ["bandwidth"]
 
-    def run_at(self, place):
+    def run_at(self, place, partition):
         options = iperf3.Options(streams=1, duration_s=4)
         # Older ones end with 1.
         ended = ["sh", "-c", 'timeout --signal=TERM 2 "$@"; exit 0', "sh"]
         client = [*ended, *iperf3.client_argv(options)]
         return PairRun(
             place=place,
-            partition=self.partition_data,
+            partition=partition,
             program=program(iperf3, options, client=client),
             expected_run_s=4,
             run_limit_s=10,
@@ -352,8 +352,8 @@ class TransferTooShort(MpiBesideCheck):
         late = ("sh", "-c", f"sleep 15 && {' '.join(program.argv)}")
         return dataclasses.replace(program, argv=late)
 
-    def run_at(self, place):
-        run = super().run_at(place)
+    def run_at(self, place, partition):
+        run = super().run_at(place, partition)
         options = dataclasses.replace(run.program.options, duration_s=2)
         return dataclasses.replace(run, program=program(iperf2, options))
 
@@ -375,11 +375,11 @@ class StressorsEndEarly(SweepCheck):
     tool = iperf2
     metrics = ["bandwidth_busy"]
 
-    def run_at(self, place):
+    def run_at(self, place, partition):
         options = iperf2.Options(streams=1, duration_s=9)
         run = PairRun(
             place=place,
-            partition=self.partition_data,
+            partition=partition,
             program=program(iperf2, options),
             expected_run_s=9,
             run_limit_s=30,
@@ -396,7 +396,7 @@ class ByFake(SweepCheck):
     metrics = ["bandwidth"]
     factor = 1
 
-    def run_at(self, place):
+    def run_at(self, place, partition):
         options = iperf2.Options(streams=1, duration_s=3)
         script = str(Path(__file__).resolve().with_name("fake_iperf.py"))
         fake = ["python3", script, str(self.factor)]
@@ -404,7 +404,7 @@ class ByFake(SweepCheck):
         client = [*fake, *iperf2.client_argv(options)]
         return PairRun(
             place=place,
-            partition=self.partition_data,
+            partition=partition,
             program=program(iperf2, options, server=server, client=client),
             expected_run_s=3,
             run_limit_s=20,
@@ -434,5 +434,5 @@ class NothingMoved(RunPart):
 class ClaimsNothing(ByFake):
     """Rates by a reader that does not say what was moved."""
 
-    def run_at(self, place):
-        return dataclasses.replace(super().run_at(place), parts=(NothingMoved(),))
+    def run_at(self, place, partition):
+        return dataclasses.replace(super().run_at(place, partition), parts=(NothingMoved(),))

@@ -18,6 +18,7 @@ from railgauge.checks.framework import topology
 from railgauge.checks.framework.bounds import Source, find_stored, in_order
 from railgauge.checks.framework.cases import Case, GroupCase
 from railgauge.checks.framework.observation import Facts, Observation
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs import container, lost_links
 from railgauge.checks.jobs.group_launches import LaunchCheck
 from railgauge.checks.jobs.uplink_counters import (
@@ -58,10 +59,29 @@ _LEAST_SHARE = 1 / 16
 _LATER_S = 60
 
 
+class NcclPrograms(Programs):
+    """nccl-tests of a scale, where the system's description has the folder that they are in."""
+
+    def __init__(self, scale: Scale) -> None:
+        super().__init__()
+        self._scale = scale
+
+    def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
+        fabric = fabric_of(partition)
+        if fabric.binaries.path is None:
+            return {}
+        return {fabric.binaries.perf(name): [] for name in sorted(fabric.operations[self._scale])}
+
+    def unknown(self, partition: Partition) -> str:
+        if fabric_of(partition).binaries.path is not None:
+            return ""
+        return "nccl-tests come from modules, the stack or an image, which only their job loads"
+
+
 class NcclCheck(LaunchCheck):
     """One collective over all GPUs of some nodes, a rank a GPU, in many such groups at once.
 
-    A concrete check gives its own `scale`, `cases = NcclCases(SCALE)`, and
+    A concrete check gives its own `scale`, `programs`, `cases = NcclCases(SCALE)`, and
     `sweep = parameter(cases.sweeps, loggable=True)`.
     """
 
@@ -76,19 +96,6 @@ class NcclCheck(LaunchCheck):
     )
     #: the sizes of a complete result of the place at hand
     _sizes: Sequence[int] = ()
-
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        fabric = fabric_of(partition)
-        if fabric.binaries.path is None:
-            return {}
-        return {fabric.binaries.perf(name): [] for name in sorted(fabric.operations[cls.scale])}
-
-    @classmethod
-    def programs_unknown(cls, partition: Partition) -> str:
-        if fabric_of(partition).binaries.path is not None:
-            return ""
-        return "nccl-tests come from modules, the stack or an image, which only their job loads"
 
     # --- the case ------------------------------------------------------------------------------
 

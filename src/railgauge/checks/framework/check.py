@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
@@ -123,28 +123,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """
         return None
 
-    @classmethod
-    def programs_on(cls, partition: systems.Partition) -> Mapping[str, Sequence[str]]:
-        """The programs that it runs on a partition's nodes: name -> the argv that prints the
-        version, empty where there is none.
-        """
-        return cls.programs.on(partition)
-
-    @classmethod
-    def programs_unknown(cls, partition: systems.Partition) -> str:
-        """Why only its own job can look for its programs; "" where others can."""
-        return ""
-
-    @classmethod
-    def folders_on(cls, partition: systems.Partition) -> Sequence[str]:
-        """The folders of a partition's nodes in which it looks for its programs before PATH."""
-        return cls.programs.folders(partition)
-
-    @classmethod
-    def is_optional(cls, partition: systems.Partition) -> bool:
-        """Whether a case is left out, and fails nothing, where a node lacks its programs."""
-        return cls.programs.may_be_missing(partition)
-
     # --- the place at hand -------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -168,7 +146,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def place_run(self) -> PlaceRun:
         """The run of the place at hand."""
         if self._run_here is None:
-            self._run_here = self.run_at(self.here)
+            self._run_here = self.run_at(self.here, self.partition_data)
         return self._run_here
 
     # --- for subclasses ----------------------------------------------------------------------
@@ -183,9 +161,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """All places of the case."""
         return (self.target,)
 
-    def run_at(self, place: Any) -> PlaceRun:
+    def run_at(self, place: Any, partition: systems.Partition) -> PlaceRun:
         """The run of a place: what is to be done there, and how it is judged."""
-        return PlaceRun(place=place, partition=self.partition_data)
+        return PlaceRun(place=place, partition=partition)
 
     @property
     def tool_name(self) -> str:
@@ -443,11 +421,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return JobEvidence(
             job_id=self.job.jobid,
-            job_state=self._job_state,
+            job_state=self.job_end.state,
             job_exit_code=self.job.exitcode,
-            job_error=self._job_error,
+            job_error=self.job_end.error,
             tool_errors={call.role: self.text(f"{prefix}{call.role}.err") for call in calls},
-            left_output=self._left_output,
+            left_output=self.job_end.left_output,
             failed_nodes=self._failed_nodes(nodes),
             nodes=nodes,
             ranks=self.ranks,
@@ -458,7 +436,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             seen_on=facts,
             required=tuple(self.required_metrics()),
             limits=limits,
-            references=self._references(measurements),
+            references=bounds.find_references(self.bound_inputs, measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
             budgets=self.budgets,
             # A tool's stand-in moves nothing.
@@ -513,7 +491,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def may_be_left_out(self, facts: Facts) -> bool:
         """Whether the place at hand fails nothing where its nodes lack what it needs."""
-        return self.place_run.may_be_left_out(facts) or self.is_optional(self.partition_data)
+        return self.place_run.may_be_left_out(facts) or self.programs.may_be_missing(
+            self.partition_data
+        )
 
     def is_settled(self) -> bool:
         """Whether the end of the place at hand was recorded before the job's own."""
@@ -537,25 +517,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return Failure("tool-missing", message, tuple(lacking), "; ".join(steps))
 
     @functools.cached_property
-    def _job_error(self) -> str:
-        return _text_of(Path(self.stagedir, self.job.stderr))
-
-    @functools.cached_property
-    def _left_output(self) -> bool:
-        return Path(self.stagedir, self.job.stdout).exists()
-
-    @functools.cached_property
-    def _job_state(self) -> str | None:
-        """Slurm's state of the job; of a cancelled one with who cancelled it."""
-        state = self.job.state
+    def job_end(self) -> JobEnd:
+        """The job's end; of a cancelled one Slurm says who cancelled it."""
+        state = str(self.job.state) if self.job.state else None
         if state and state.startswith("CANCELLED"):
-            return slurm_jobs.cancelled(self.job.jobid) or str(state)
-        return str(state) if state else None
-
-    def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
-        of = self.bound_inputs
-        found = {m.variable: bounds.find_bound(of, m) for m in measurements}
-        return {name: bound.reference for name, bound in found.items() if bound is not None}
+            state = slurm_jobs.cancelled(self.job.jobid) or state
+        error = _text_of(Path(self.stagedir, self.job.stderr))
+        return JobEnd(state, error, Path(self.stagedir, self.job.stdout).exists())
 
     @property
     def bound_inputs(self) -> bounds.Inputs:
@@ -649,7 +617,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             run=rt.runtime().current_run,
             job=record.Job(
                 id=self.job.jobid,
-                state=self._job_state,
+                state=self.job_end.state,
                 exit_code=self.job.exitcode,
                 nodes=tuple(self.job.nodelist or ()),
             ),
@@ -696,6 +664,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def output(self, role: str) -> str:
         """What the tool of `role` printed, with the lines of its standard error marked."""
         return with_errors(self.text(f"{role}.out"), self.text(f"{role}.err"))
+
+
+class JobEnd(NamedTuple):
+    """Slurm's state of a job, its standard error, and whether its output is where it belongs."""
+
+    state: str | None
+    error: str
+    left_output: bool
 
 
 def _text_of(path: Path) -> str:

@@ -76,17 +76,9 @@ def _mpi(partition: Partition) -> Mpi:
     return mpi
 
 
-class MpiPrograms(Programs):
-    """iperf2, and the MPI program of a partition's data."""
-
-    def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
-        program = _mpi(partition).program
-        own = [program] if program != "allreduce" else []
-        return {**super().on(partition), **{name: [] for name in own}}
-
-    def provider(self, program: str, system: str) -> str:
-        step = activation.bringing(program, system) or super().provider(program, system)
-        return f"{step}; or extras.mpi.program: allreduce"
+def _mpi_program(partition: Partition) -> Mapping[str, Sequence[str]]:
+    program = _mpi(partition).program
+    return {} if program == "allreduce" else {program: []}
 
 
 class MpiBesideCheck(StrictCheck):
@@ -99,9 +91,13 @@ class MpiBesideCheck(StrictCheck):
     pair: SettingCase
     here: SettingCase
     tool = iperf2
-    programs = MpiPrograms(iperf2)
+    programs = Programs(iperf2, more=_mpi_program)
     num_tasks = 2
     num_tasks_per_node = 1
+
+    def provider(self, program: str) -> str:
+        step = activation.bringing(program, self.current_system.name)
+        return f"{step or super().provider(program)}; or extras.mpi.program: allreduce"
 
     @property
     def target(self) -> SettingCase:
@@ -111,7 +107,7 @@ class MpiBesideCheck(StrictCheck):
     def mpi(self) -> Mpi:
         return _mpi(self.partition_data)
 
-    def run_at(self, place: SettingCase) -> PairRun:
+    def run_at(self, place: SettingCase, partition: Partition) -> PairRun:
         """The transfer between both nodes."""
         mpi, setting = self.mpi, self.mpi.settings[place.setting]
         options = iperf2.Options(
@@ -122,7 +118,7 @@ class MpiBesideCheck(StrictCheck):
             drain_s=5,
         )
         return stream_run(
-            *(place, self.partition_data, options),
+            *(place, partition, options),
             run_limit_s=int(mpi.transfer_s) + 30,
             states={**iperf2.requested(options), "ranks": self.num_tasks},
             required=["bandwidth", *(f"mpi_time_{phase}_{mpi.size_bytes}B" for phase in PHASES)],
@@ -150,7 +146,7 @@ class MpiBesideCheck(StrictCheck):
     def start_both(self) -> None:
         """The same program is a step of its own before the one with the transfer."""
         names = slurm_nodes.names_of(self.pinned_nodes)
-        run = self.run_at(self.pair)
+        run = self.run_at(self.pair, self.partition_data)
         orders = MpiUnderLoadOrder(
             rank_variable=self.rank_variable,
             tool=str(self.tool.TOOL),
@@ -173,7 +169,7 @@ class MpiBesideCheck(StrictCheck):
     # --- what it left --------------------------------------------------------------------------
 
     def read(self) -> Observation:
-        transfer = judge_one_link(self.run_at(self.here), self, no_bound)
+        transfer = judge_one_link(self.run_at(self.here, self.partition_data), self, no_bound)
         lines = {phase: self._lines(phase) for phase in PHASES}
         calls = {phase: [line.call for line in lines[phase]] for phase in PHASES}
         readings = {phase: self._mpi(phase, calls[phase]) for phase in PHASES}

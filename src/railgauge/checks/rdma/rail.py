@@ -203,13 +203,10 @@ class RailPreconditions(Preconditions):
 
 _, *_VERSION = perftest.version_argv()
 
-#: What perftest is with beside its first program: the others, and what tells the state of a rail.
-HELPERS: Sequence[Sequence[str]] = (
-    ("ethtool", "--version"),
-    ("rdma", "-V"),
-    *([program, *_VERSION] for program in perftest.PACKAGES[perftest.TOOL]),
-)
-PROGRAMS = Programs(perftest, *HELPERS)
+#: The programs of perftest, and what tells the state of a rail.
+OTHERS = [[program, *_VERSION] for program in perftest.PACKAGES[perftest.TOOL]]
+HELPERS = (("ethtool", "--version"), ("rdma", "-V"))
+PROGRAMS = Programs(perftest, *OTHERS, helpers=HELPERS)
 
 
 def tuning_of(partition: Partition) -> Perftest:

@@ -22,7 +22,6 @@ from railgauge.checks.framework.cases import (
 )
 from railgauge.checks.framework.observation import Facts
 from railgauge.checks.framework.place_run import PlaceOutput
-from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs.client_server import PairRun, RunPart
 from railgauge.checks.jobs.pairs import PairCases, first_pair_alone, neighbours
 from railgauge.model.call import Call
@@ -117,13 +116,10 @@ def contention_of(partition: Partition) -> Contention:
     return contention
 
 
-class HostStatePrograms(Programs):
-    """Those of a tool, and what keeps the CPUs busy of nodes that have no hypervisor."""
-
-    def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
-        own = set(partition.nodes) - contention_of(partition).hypervisors.keys()
-        stressors = {PROGRAM: [PROGRAM, "--version"]} if own else {}
-        return {**super().on(partition), **stressors}
+def stressors(partition: Partition) -> Mapping[str, Sequence[str]]:
+    """What keeps CPUs busy, where nodes have no hypervisor that does."""
+    own = set(partition.nodes) - contention_of(partition).hypervisors.keys()
+    return {PROGRAM: [PROGRAM, "--version"]} if own else {}
 
 
 @dataclasses.dataclass(frozen=True)

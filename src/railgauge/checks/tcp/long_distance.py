@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.framework.cases import PairCase, WanCase, is_series
@@ -26,7 +26,7 @@ from railgauge.systems import Partition, Wan
 from railgauge.tools import Reading, iperf2
 
 #: iperf2, and what makes a way long and measures how long it is.
-WAN_PROGRAMS = Programs(iperf2, ("tc", "-V"), ("ping", "-V"))
+WAN_PROGRAMS = Programs(iperf2, helpers=[("tc", "-V"), ("ping", "-V")])
 
 #: A round trip may be this much longer than asked for: the path's own, and a busy machine's.
 _SLACK_MS = 15.0
@@ -69,21 +69,19 @@ class LongWay(RunPart):
 
 
 @dataclasses.dataclass(frozen=True)
-class MeasuredRoundTrip(RunPart):
-    """The round trip that the client measured, as a number."""
+class NumberOfNodes(RunPart):
+    """A number that follows from what nodes stated, in addition to those of the tool."""
 
-    client: str
+    metric: str
+    #: its value; None where they did not state it
+    find: Callable[[Facts], float | None]
 
     def reading(self, reading: Reading, facts: Facts) -> Reading:
-        return with_number(reading, "rtt", facts.get(self.client, {}).get("rtt_ms"))
-
-
-def with_number(reading: Reading, metric: str, value: float | None) -> Reading:
-    """The reading with another number of the same condition, where both are known."""
-    if value is None or not reading.measurements:
-        return reading
-    number = dataclasses.replace(reading.measurements[0], metric=metric, value=value)
-    return dataclasses.replace(reading, measurements=(*reading.measurements, number))
+        value = self.find(facts)
+        if value is None or not reading.measurements:
+            return reading
+        number = dataclasses.replace(reading.measurements[0], metric=self.metric, value=value)
+        return dataclasses.replace(reading, measurements=(*reading.measurements, number))
 
 
 def of_another_length(
@@ -145,6 +143,7 @@ def _wan(partition: Partition) -> Wan:
 def wan_run(place: WanCase, partition: Partition) -> PairRun:
     """One TCP stream over a way that the job makes as long as it should be."""
     wan = _wan(partition)
+    round_trip = NumberOfNodes("rtt", lambda facts: facts.get(place.client, {}).get("rtt_ms"))
     options = iperf2.Options(
         streams=1,
         duration_s=wan.duration_s,
@@ -157,7 +156,7 @@ def wan_run(place: WanCase, partition: Partition) -> PairRun:
         *(place, partition, options),
         run_limit_s=wan.duration_s + 30,
         limit=functools.partial(_wan_limit, place, partition),
-        parts=(LongWay(place, wan, place.round_trip_ms), MeasuredRoundTrip(place.client)),
+        parts=(LongWay(place, wan, place.round_trip_ms), round_trip),
     )
     return without_emulation(run)
 
@@ -204,19 +203,11 @@ def _window_bytes(place: WanCase, facts: Facts) -> int | None:
     return min(known) if len(known) == 2 else None
 
 
-@dataclasses.dataclass(frozen=True)
-class BondBalance(RunPart):
-    """How evenly the links of the client's bond carried the streams, as a number."""
-
-    client: str
-    links: Sequence[str]
-
-    def reading(self, reading: Reading, facts: Facts) -> Reading:
-        # What each link of the sender's bond carried during the test.
-        moved = facts.get(self.client, {}).get("counters", {}).get("bytes", {})
-        sent = [moved[link]["tx"] for link in self.links if "tx" in moved.get(link, {})]
-        known = len(sent) == len(self.links) and any(sent)
-        return with_number(reading, "jain_index", jain(sent) if known else None)
+def _balance(client: str, links: Sequence[str], facts: Facts) -> float | None:
+    """Jain's index of what each link of the sender's bond carried during the test."""
+    moved = facts.get(client, {}).get("counters", {}).get("bytes", {})
+    sent = [moved[link]["tx"] for link in links if "tx" in moved.get(link, {})]
+    return jain(sent) if len(sent) == len(links) and any(sent) else None
 
 
 def bond_run(place: PairCase, partition: Partition, duration_s: int) -> PairRun:
@@ -229,6 +220,6 @@ def bond_run(place: PairCase, partition: Partition, duration_s: int) -> PairRun:
         run_limit_s=duration_s + 30,
         path={"emulation": "none", "mtu_bytes": bond.mtu_bytes},
         link=LinkOrder(interface=bond.device),
-        parts=(BondBalance(place.client, bond.links),),
+        parts=[NumberOfNodes("jain_index", functools.partial(_balance, place.client, bond.links))],
         limit=link_limit(bond.link_gbits * len(bond.links), bond.mtu_bytes),
     )

@@ -29,7 +29,7 @@ from railgauge.systems import Nics, NicScale, Partition
 from railgauge.tools import ParseError, iperf2
 
 #: iperf2, and what tells the speed of a NIC.
-PROGRAMS = Programs(iperf2, ("ethtool", "--version"))
+PROGRAMS = Programs(iperf2, helpers=[("ethtool", "--version")])
 
 
 class NicCases(PairCases[NicCase]):

@@ -87,12 +87,12 @@ def check(
         yield check
 
 
-def asked(run_at: Callable[[Any, Any], PairRun]) -> Callable[[Any, Any], PairRun]:
+def asked(run_at: Callable[..., PairRun]) -> Callable[..., PairRun]:
     """The same runs, with the options of the recorded one."""
     options = iperf2.Options(streams=4, duration_s=3, drain_s=5)
 
-    def recorded(check: Any, place: Any) -> PairRun:
-        run = run_at(check, place)
+    def recorded(check: Any, place: Any, partition: Any) -> PairRun:
+        run = run_at(check, place, partition)
         program = dataclasses.replace(run.program, options=options)
         states = {**run.states, **iperf2.requested(options)}
         return dataclasses.replace(run, program=program, states=states)

@@ -23,11 +23,11 @@ class WirePair(SweepCheck):
     cases = RingPairs("wire")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    def run_at(self, place):
+    def run_at(self, place, partition):
         options = wirerate.Options(duration_s=3)
         return PairRun(
             place=place,
-            partition=self.partition_data,
+            partition=partition,
             program=Program(
                 tool=wirerate,
                 options=options,
