@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,9 @@ from railgauge.checks.collectives.nccl_cases import fabric_of, places_of
 from railgauge.checks.framework import topology
 from railgauge.checks.framework.bounds import Source, find_stored, in_order
 from railgauge.checks.framework.cases import Case, GroupCase
-from railgauge.checks.framework.dependencies import (
-    NODE,
-    Known,
-    cases_needed,
-    known_places,
-    nodes_in,
-)
+from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
 from railgauge.checks.framework.observation import Facts, Observation
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs import container, lost_links
 from railgauge.checks.jobs.group_launches import LaunchCheck
 from railgauge.checks.jobs.uplink_counters import (
@@ -34,7 +29,7 @@ from railgauge.checks.jobs.uplink_counters import (
     least_even_first,
     least_even_note,
 )
-from railgauge.checks.preflight.node_state import NAME, NodeStateCases
+from railgauge.checks.preflight.node_state import NAME, NodeStateCases, StatePreconditions
 from railgauge.checks.rdma.rail import known_rails, of_rails_among
 from railgauge.model import limits
 from railgauge.model.call import Call
@@ -65,17 +60,58 @@ _LEAST_SHARE = 1 / 16
 _LATER_S = 60
 
 
+class NcclPrograms(Programs):
+    """nccl-tests of a scale, where the system's description has the folder that they are in."""
+
+    def __init__(self, scale: Scale) -> None:
+        super().__init__()
+        self._scale = scale
+
+    def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
+        fabric = fabric_of(partition)
+        if fabric.binaries.path is None:
+            return {}
+        return {fabric.binaries.perf(name): [] for name in sorted(fabric.operations[self._scale])}
+
+    def unknown(self, partition: Partition) -> str:
+        if fabric_of(partition).binaries.path is not None:
+            return ""
+        return "nccl-tests come from modules, the stack or an image, which only their job loads"
+
+
+class GroupPreconditions(StatePreconditions):
+    """The states of a group's nodes, and the RailProbes among them if data crosses NICs."""
+
+    def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
+        fabric, (states, rails) = fabric_of(partition), self._preflights()
+
+        def needs(place: Case) -> list[tuple[str, str]]:
+            assert isinstance(place, GroupCase)
+            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
+            crosses = rails and fabric.crosses_nics(place.transport, domains)
+            among = of_rails_among(place.partition, place.nodes) if crosses else []
+            return [*nodes_in(states, place), *among]
+
+        return needs
+
+    def cases(self) -> Collection[str]:
+        return {case for known in self._preflights() for case, _ in known.values()}
+
+    def _preflights(self) -> tuple[Known, Known]:
+        """The preflights of nodes, and of rails."""
+        return known_places(NAME, NodeStateCases, NODE), known_rails()
+
+
 class NcclCheck(LaunchCheck):
     """One collective over all GPUs of some nodes, a rank a GPU, in many such groups at once.
 
-    A concrete check gives its own `scale`, `cases = NcclCases(SCALE)`, and
+    A concrete check gives its own `scale`, `programs`, `cases = NcclCases(SCALE)`, and
     `sweep = parameter(cases.sweeps, loggable=True)`.
     """
 
     scale: Scale
     tool = nccl_tests
-    #: rails between its nodes have probes of their own
-    stopped_by = frozenset({"state"})
+    preconditions = GroupPreconditions()
     table = TableOrder(
         column="busbw",
         metrics=("busbw", "busbw_in_place"),
@@ -84,19 +120,6 @@ class NcclCheck(LaunchCheck):
     )
     #: the sizes of a complete result of the place at hand
     _sizes: Sequence[int] = ()
-
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        fabric = fabric_of(partition)
-        if fabric.binaries.path is None:
-            return {}
-        return {fabric.binaries.perf(name): [] for name in sorted(fabric.operations[cls.scale])}
-
-    @classmethod
-    def programs_unknown(cls, partition: Partition) -> str:
-        if fabric_of(partition).binaries.path is not None:
-            return ""
-        return "nccl-tests come from modules, the stack or an image, which only their job loads"
 
     # --- the case ------------------------------------------------------------------------------
 
@@ -155,34 +178,8 @@ class NcclCheck(LaunchCheck):
         )
 
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        if self.rehearsal:
-            return ()  # stand-ins need no healthy node, and no other check is there
-        return self._before(place)
-
-    def cases_needed(self) -> Iterable[str]:
-        if self.rehearsal:
-            return ()
-        return cases_needed(self.places, self._before, self._preflights)
-
-    @property
-    def _preflights(self) -> tuple[Known, Known]:
-        """The preconditions of nodes, and of rails."""
-        return known_places(NAME, NodeStateCases, NODE), known_rails()
-
-    @functools.cached_property
-    def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
-        """A place's needs, by what is looked up once: a large partition has many groups."""
-        partition = self.partition_data
-        fabric, (states, rails) = fabric_of(partition), self._preflights
-
-        def before(place: Case) -> list[tuple[str, str]]:
-            assert isinstance(place, GroupCase)
-            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
-            crosses = rails and fabric.crosses_nics(place.transport, domains)
-            among = of_rails_among(place.partition, place.nodes) if crosses else []
-            return [*nodes_in(states, place), *among]
-
-        return before
+        # Stand-ins need no healthy node, and no other check is there.
+        return () if self.rehearsal else super().needs(place)
 
     # --- the job -------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from railgauge.checks.framework import bounds
 from railgauge.checks.framework.cases import Case
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
-from railgauge.checks.preflight.firmware_and_tuning import of_states
+from railgauge.checks.preflight.node_state import StatePreconditions
 from railgauge.locating import gpu_copies
 from railgauge.locating.gpu_copies import Judged, SlowPart
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS, Failure
@@ -50,6 +50,7 @@ class GpuLinksCheck(NodeCheck):
     """
 
     program = "gpu_links"
+    preconditions = StatePreconditions()
     tool = nvbandwidth
     gating = ("copy_bandwidth_min",)
 
@@ -91,9 +92,6 @@ class GpuLinksCheck(NodeCheck):
         if self.links.gpus == 1:
             tests = tuple(t for t in tests if nvbandwidth.WAYS[t] in ("from_host", "to_host"))
         return nvbandwidth.Options(tests)
-
-    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        return of_states(place)
 
     @run_after("setup")
     def ask_for_gpus(self) -> None:

@@ -184,9 +184,9 @@ def _of_results(table: pl.DataFrame) -> Iterator[str]:
         if len(several) > 1:
             yield f"several versions of {tool}: {_named(sorted(several))}"
     settings = table.filter(pl.col("settings").is_not_null()).select("peers", "settings").unique()
-    for (peers,), several in settings.group_by("peers", maintain_order=True):
-        if several.height > 1:
-            yield f"several settings of {peers}: {_named(several['settings'].sort().to_list())}"
+    for (peers,), of_peers in settings.group_by("peers", maintain_order=True):
+        if of_peers.height > 1:
+            yield f"several settings of {peers}: {_named(of_peers['settings'].sort().to_list())}"
             break
 
 

@@ -165,4 +165,4 @@ def test_rails_are_judged_without_an_expected_yaml(
 
 def test_a_bond_is_kept_from_a_node_as_a_rail_is(session: Preflight) -> None:
     known = session.known
-    assert known["BondPair"].kind.stopped_by == known["RailProbe"].kind.stopped_by == {"path"}
+    assert known["BondPair"].kind.preconditions.stopped_by == {"path"}
