@@ -110,7 +110,7 @@ class WdtTransfer(SweepCheck):
     tool = wdt
     transfer_tool = "wdt"
     programs = TransferPrograms("wdt", wdt.version_argv())
-    program = "file_transfer"
+    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("wdt")
@@ -129,7 +129,7 @@ class FtpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "lftp"
     programs = TransferPrograms("lftp", file_transfer.version_argv("lftp"))
-    program = "file_transfer"
+    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("lftp")
@@ -148,7 +148,7 @@ class ScpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "scp"
     programs = TransferPrograms("scp", file_transfer.version_argv("scp"))
-    program = "file_transfer"
+    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("scp")
@@ -167,7 +167,7 @@ class HpnScpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "hpn-scp"
     programs = TransferPrograms("hpn-scp", file_transfer.version_argv("hpn-scp"))
-    program = "file_transfer"
+    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("hpn-scp")
@@ -186,7 +186,7 @@ class BbcpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "bbcp"
     programs = TransferPrograms("bbcp", file_transfer.version_argv("bbcp"))
-    program = "file_transfer"
+    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("bbcp")

@@ -490,8 +490,8 @@ MUTANTS = [
     Mutant(
         "a second run washes away what the first one showed of the link",
         "src/railgauge/checks/jobs/client_server.py",
-        "_unmeasured(first), repeat.PREFIX, first\n",
-        "_unmeasured(first), repeat.PREFIX, []\n",
+        "prefix, other = repeat.PREFIX, first\n",
+        "prefix, other = repeat.PREFIX, []\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k first_run",
     ),
     Mutant(
@@ -1212,7 +1212,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rail that NCCL left out is nobody's business",
-        "src/railgauge/checks/collectives/nccl.py",
+        "src/railgauge/checks/collectives/nccl_run.py",
         "for device in sorted(wanted - used):",
         "for device in []:",
         "tests/lab/test_rehearsal.py -k lost-nic",
@@ -1451,7 +1451,7 @@ MUTANTS = [
     ),
     Mutant(
         "over sockets any interface will do",
-        "src/railgauge/checks/collectives/nccl.py",
+        "src/railgauge/checks/collectives/nccl_run.py",
         "yield (tuple(name for name in moved if name in allowed),)",
         'yield (tuple(name for name in moved if "/" not in name and name != "lo"),)',
         "tests/unit/checks/collectives/test_nccl_claims.py -k may_use_counts",
@@ -1465,8 +1465,8 @@ MUTANTS = [
     ),
     Mutant(
         "budgets of counters do not hold for NCCL",
-        "src/railgauge/checks/collectives/nccl.py",
-        "return () if self.rehearsal else tuple(self.partition_data.extras.counters)",
+        "src/railgauge/checks/collectives/nccl_run.py",
+        "return () if rehearsal.scenario() else tuple(self.partition.extras.counters)",
         "return ()",
         "tests/unit/checks/collectives/test_nccl.py -k budget",
     ),

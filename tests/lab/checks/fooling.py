@@ -18,7 +18,7 @@ from railgauge.checks.framework.cases import (
     StateCase,
     SweepCase,
 )
-from railgauge.checks.jobs.client_server import PairRun, Program, RunPart
+from railgauge.checks.jobs.client_server import PairRun, PairTool, RunPart
 from railgauge.checks.jobs.mpi_job import RanksCheck, WholePartitions
 from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.mpi.application import ApplicationCheck
@@ -296,7 +296,7 @@ def program(tool, options, **argv):
         "client": tool.client_argv(options),
         "version": tool.version_argv(),
     }
-    return Program(tool=tool, options=options, **{**own, **argv})
+    return PairTool(module=tool, options=options, **{**own, **argv})
 
 
 @rfm.simple_test
@@ -313,7 +313,7 @@ class ServerDies(SweepCheck):
         return PairRun(
             place=place,
             partition=partition,
-            program=program(iperf2, options, server=server),
+            tool=program(iperf2, options, server=server),
             expected_run_s=3,
             run_limit_s=10,
         )
@@ -335,7 +335,7 @@ class EndedByTerm(SweepCheck):
         return PairRun(
             place=place,
             partition=partition,
-            program=program(iperf3, options, client=client),
+            tool=program(iperf3, options, client=client),
             expected_run_s=4,
             run_limit_s=10,
         )
@@ -354,8 +354,8 @@ class TransferTooShort(MpiBesideCheck):
 
     def run_at(self, place, partition):
         run = super().run_at(place, partition)
-        options = dataclasses.replace(run.program.options, duration_s=2)
-        return dataclasses.replace(run, program=program(iperf2, options))
+        options = dataclasses.replace(run.tool.options, duration_s=2)
+        return dataclasses.replace(run, tool=program(iperf2, options))
 
 
 class EarlyStressors(RunPart):
@@ -380,7 +380,7 @@ class StressorsEndEarly(SweepCheck):
         run = PairRun(
             place=place,
             partition=partition,
-            program=program(iperf2, options),
+            tool=program(iperf2, options),
             expected_run_s=9,
             run_limit_s=30,
         )
@@ -405,7 +405,7 @@ class ByFake(SweepCheck):
         return PairRun(
             place=place,
             partition=partition,
-            program=program(iperf2, options, server=server, client=client),
+            tool=program(iperf2, options, server=server, client=client),
             expected_run_s=3,
             run_limit_s=20,
         )

@@ -25,11 +25,11 @@ class Size(NamedTuple):
 
 #: Of a kind of job, the most of each; "" for all others.
 MOST = {
-    "": Size(3, 109),
-    "FabricCheck": Size(4, 118),
-    "LaunchCheck": Size(5, 157),
-    "NodeCheck": Size(6, 118),
-    "RanksCheck": Size(4, 93),
+    "": Size(3, 106),
+    "FabricCheck": Size(4, 114),
+    "LaunchCheck": Size(5, 141),
+    "NodeCheck": Size(6, 115),
+    "RanksCheck": Size(4, 90),
 }
 
 

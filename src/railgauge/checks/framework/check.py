@@ -222,22 +222,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """The bound of the system's description that proves function where nothing is stored."""
         return None
 
-    def adjusted(
-        self, stored: references.Reference, measurement: Measurement
-    ) -> references.Reference:
-        """A stored number as it holds at the place at hand."""
-        return stored
-
-    @property
-    def counted(self) -> bool:
-        """Whether the nodes count what the tool moves, so that its rates need a claim."""
-        return self.place_run.counted
-
-    @property
-    def budgets(self) -> tuple[systems.Budget, ...]:
-        """How much the nodes' counters may grow during the test."""
-        return self.place_run.budgets
-
     def provider(self, program: str) -> str:
         """The command, or the package to install, for a program that a node lacks."""
         return self.programs.provider(program, self.current_system.name)
@@ -438,10 +422,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             limits=limits,
             references=bounds.find_references(self.bound_inputs, measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
-            budgets=self.budgets,
+            budgets=self.place_run.budgets,
             # A tool's stand-in moves nothing.
             claims=tuple(observed.claims) if observed and vouched and not self.rehearsal else (),
-            counted=self.counted and not self.rehearsal,
+            counted=self.place_run.counted and not self.rehearsal,
             acceptance=self.gate == "acceptance" and not self.is_quiet(self.here),
             rehearsal=self.rehearsal,
             missing_program=self.place_run.missing(facts) or self._missing_program(facts),
@@ -538,7 +522,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             minimum=self.floor,
             limit=self.limit,
             gates=self.gates,
-            adjust=self.adjusted,
+            adjust=self.place_run.adjusted,
         )
 
     def _result(self, judged: Judged) -> record.Result:

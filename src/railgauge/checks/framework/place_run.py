@@ -16,6 +16,7 @@ from railgauge.checks.framework.observation import ExitLine, Facts
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
+from railgauge.model.references import Reference
 from railgauge.systems import Budget, Partition
 
 #: The bound of a metric that is known before the run, by the number of streams; None where there is
@@ -54,7 +55,14 @@ class PlaceRun:
     gated: Sequence[str] | None = None
     #: the values that the tool's own output must state
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    limit: LimitOf = no_limit
+
+    def limit(self, measurement: Measurement, facts: Facts) -> Limit | None:
+        """The physical limit of a measurement, by what the nodes stated."""
+        return None
+
+    def adjusted(self, stored: Reference, measurement: Measurement) -> Reference:
+        """A stored number as it holds at this place."""
+        return stored
 
     @property
     def states_of_nodes(self) -> Mapping[str, Any]:

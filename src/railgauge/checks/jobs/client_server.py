@@ -10,11 +10,19 @@ from typing import Any
 from railgauge.checks.framework import protections
 from railgauge.checks.framework.cases import PairCase
 from railgauge.checks.framework.observation import ExitLine, Facts, Observation
-from railgauge.checks.framework.place_run import BoundBefore, PlaceOutput, PlaceRun
+from railgauge.checks.framework.place_run import (
+    BoundBefore,
+    LimitOf,
+    PlaceOutput,
+    PlaceRun,
+    no_limit,
+)
 from railgauge.checks.jobs import pair_counters
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
+from railgauge.model.limits import Limit
+from railgauge.model.measurement import Measurement
 from railgauge.node.orders.places import ClientServerOrder, LinkOrder
 from railgauge.node.runners import repeat, reverse
 from railgauge.systems import Budget
@@ -24,13 +32,13 @@ SIDES = ("server", "client")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Program:
+class PairTool:
     """A tool as a run uses it: its options, its commands, and how both outputs are read.
 
     Nodes fill in {server} and {port}, and others that `node/orders/places.py` names.
     """
 
-    tool: ModuleType
+    module: ModuleType
     options: Any
     server: Sequence[str]
     client: Sequence[str]
@@ -38,14 +46,15 @@ class Program:
 
     @property
     def name(self) -> str:
-        return str(self.tool.TOOL)
+        return str(self.module.TOOL)
 
     def read(
         self, left: PlaceOutput, calls: Sequence[Call], facts: Facts, prefix: str = ""
     ) -> Reading:
         """The reading of both outputs; a prefix names the other direction, or a second run."""
         client, server = left.output(f"{prefix}client"), left.output(f"{prefix}server")
-        reading: Reading = self.tool.read(client, server=server, calls=calls, options=self.options)
+        known = {"calls": calls, "options": self.options}
+        reading: Reading = self.module.read(client, server=server, **known)
         return reading
 
 
@@ -83,7 +92,7 @@ class PairRun(PlaceRun):
     """A client/server tool between the two nodes of a place."""
 
     place: PairCase
-    program: Program
+    tool: PairTool
     expected_run_s: float
     #: the longest time that the client may take
     run_limit_s: int
@@ -108,6 +117,7 @@ class PairRun(PlaceRun):
     shares_devices: bool = False
     #: the payload's share of what a link carries at most; None where the MTU is not known
     payload_share: Callable[[Moved, Mapping[str, Any]], float | None] = tcp_payload_share
+    limit_of: LimitOf = no_limit
     #: how what was left is judged
     judge: Callable[[PairRun, PlaceOutput, BoundBefore], Observation] = dataclasses.field(
         default_factory=lambda: judge_one_link
@@ -117,10 +127,6 @@ class PairRun(PlaceRun):
     def nodes(self) -> Mapping[str, str]:
         """Role -> node."""
         return dict(zip(SIDES, self.place.nodes, strict=True))
-
-    @property
-    def direction(self) -> str:
-        return f"{self.place.client} -> {self.place.server}"
 
     @property
     def counted(self) -> bool:
@@ -147,8 +153,11 @@ class PairRun(PlaceRun):
     @property
     def streams(self) -> int | None:
         """The number of streams, or of queue pairs, that were asked for."""
-        options = self.program.options
+        options = self.tool.options
         return getattr(options, "streams", None) or getattr(options, "queue_pairs", None)
+
+    def limit(self, measurement: Measurement, facts: Facts) -> Limit | None:
+        return self.limit_of(measurement, facts)
 
     def missing(self, facts: Facts) -> Failure | None:
         return next((lacks for part in self.parts if (lacks := part.missing(facts))), None)
@@ -164,9 +173,9 @@ class PairRun(PlaceRun):
             start_limit_s=self.start_limit_s,
             run_limit_s=self.run_limit_s,
             budgets=tuple(budget.counters for budget in self.budgets),
-            server=tuple(self.program.server),
-            client=tuple(self.program.client),
-            version=tuple(self.program.version),
+            server=tuple(self.tool.server),
+            client=tuple(self.tool.client),
+            version=tuple(self.tool.version),
             rdma=self.link.rdma,
             interface=self.link.interface,
             links=tuple(self.links),
@@ -182,7 +191,7 @@ class PairRun(PlaceRun):
         self, left: PlaceOutput, calls: Sequence[Call], facts: Facts, prefix: str = ""
     ) -> Reading:
         """The reading of one run, with its whole condition."""
-        reading = self.program.read(left, calls, facts, prefix)
+        reading = self.tool.read(left, calls, facts, prefix)
         if self.state:
             reading = reading.with_state(self.state)
         for part in self.parts:
@@ -203,7 +212,13 @@ def judge_one_link(run: PairRun, left: PlaceOutput, bound: BoundBefore) -> Obser
     calls, facts = _stated(first)
     reading, prefix, other = run.read(left, calls, facts), "", second
     if reading.inconclusive and len(second) == len(SIDES):
-        notes, prefix, other = _unmeasured(first), repeat.PREFIX, first
+        notes = [
+            f"measured a second time: the {side.call.role} on {side.call.host} said "
+            f"{side.facts[repeat.FACT]}"
+            for side in first
+            if repeat.FACT in side.facts
+        ]
+        prefix, other = repeat.PREFIX, first
         calls, facts = _stated(second)
         reading = run.read(left, calls, facts, prefix)
         reading = dataclasses.replace(reading, notes=(*reading.notes, *notes))
@@ -233,16 +248,6 @@ def _stated(sides: Sequence[ExitLine]) -> tuple[list[Call], dict[str, Mapping[st
     return [side.call for side in sides], {side.call.host: side.facts for side in sides}
 
 
-def _unmeasured(sides: Sequence[ExitLine]) -> list[str]:
-    """Why a run was measured anew, in the tool's own words."""
-    return [
-        f"measured a second time: the {side.call.role} on {side.call.host} said "
-        f"{side.facts[repeat.FACT]}"
-        for side in sides
-        if repeat.FACT in side.facts
-    ]
-
-
 def _directions(
     run: PairRun, left: PlaceOutput, bound: BoundBefore, there: Reading
 ) -> list[Failure]:
@@ -252,8 +257,9 @@ def _directions(
     if low is None or low.lowest is None or not lines:
         return []
     back_again = run.read(left, [line.call for line in lines], {}, reverse.PREFIX)
-    back = f"{run.place.server} -> {run.place.client}"
-    return directions(run.direction, there, back, back_again, low.lowest)
+    server, client = run.place.nodes
+    names = f"{client} -> {server}", f"{server} -> {client}"
+    return directions(names[0], there, names[1], back_again, low.lowest)
 
 
 def directions(

@@ -97,7 +97,7 @@ def _claim(
     # What the tool gave to its kernel, which had not sent it when the counters were read.
     unsent = 0 if inward else node_facts.get("unsent_bytes", 0)
     return Claim(
-        f"{run.program.name} ({role})",
+        f"{run.tool.name} ({role})",
         run.nodes[role],
         "rx" if inward else "tx",
         (ways,) if ways else (),

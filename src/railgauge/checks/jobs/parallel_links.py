@@ -8,7 +8,7 @@ from typing import Any
 
 from railgauge.checks.framework.observation import ExitLine, Observation
 from railgauge.checks.framework.place_run import PlaceOutput
-from railgauge.checks.jobs.client_server import SIDES, PairRun, Program, link_failures
+from railgauge.checks.jobs.client_server import SIDES, PairRun, PairTool, link_failures
 from railgauge.checks.jobs.pair_counters import side_claims
 from railgauge.model.failure import Failure
 from railgauge.tools import Reading
@@ -26,14 +26,14 @@ class Lane:
         return self.lines[side].facts if side in self.lines else {}
 
 
-def lanes_of(left: PlaceOutput, program: Program, names: Iterable[str]) -> list[Lane]:
+def lanes_of(left: PlaceOutput, tool: PairTool, names: Iterable[str]) -> list[Lane]:
     """What a place left on its ways, by their names in the order of the orders' `ways`."""
     lanes = []
     for number, name in enumerate(names):
         lines = {side: line for side in SIDES if (line := left.exit_line(f"{side}{number}"))}
         calls = [dataclasses.replace(line.call, role=side) for side, line in lines.items()]
         client, server = (left.output(f"{side}{number}") for side in ("client", "server"))
-        reading = program.tool.read(client, server=server, calls=calls, options=program.options)
+        reading = tool.module.read(client, server=server, calls=calls, options=tool.options)
         lanes.append(Lane(name, lines, reading))
     return lanes
 

@@ -17,20 +17,20 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
-from railgauge.campaign.folder import ENOUGH
-from railgauge.checks.framework import schedule, slurm_queue, summary, topology
+from railgauge.campaign.folder import BEFORE, ENOUGH
+from railgauge.checks.framework import schedule, slurm_queue, subnet_reading, summary, topology
 from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Judged, Observation
 from railgauge.checks.framework.protections import JobEvidence
 from railgauge.checks.jobs import pair_counters, sweep_output
 from railgauge.checks.jobs.client_server import PairRun
-from railgauge.checks.jobs.retests import retests
 from railgauge.checks.jobs.sweep_end import SweepEnd
 from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
 from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
+from railgauge.model import record
 from railgauge.model.failure import DISTURBED, TAKEN, Failure
-from railgauge.model.measurement import Load
+from railgauge.model.measurement import STANDS_OUT, Load
 from railgauge.model.references import Reference
 from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
@@ -68,7 +68,7 @@ class SweepCheck(StrictCheck):
     #: the module of railgauge.node that the job's batch script runs: it measures all places
     driver = CONDUCTOR
     #: the module of railgauge.node.runners that runs at a place
-    program: str = "client_server"
+    runner: str = "client_server"
     #: node -> why it was left out of this job
     _absent: Mapping[str, Failure]
     #: the places that this session is to measure, also those on nodes that were left out
@@ -224,7 +224,7 @@ class SweepCheck(StrictCheck):
     @property
     def _retests(self) -> int:
         """The most rounds that may be added, of pairs that tell who is at fault."""
-        located = self.program == "client_server" and self._between_pairs
+        located = self.runner == "client_server" and self._between_pairs
         return schedule.of(self.partition_data).locate_rounds if located else 0
 
     @property
@@ -274,7 +274,7 @@ class SweepCheck(StrictCheck):
                 places[len(places)] = Place(
                     number=len(places),
                     name=place.place,
-                    program=self.program,
+                    program=self.runner,
                     roles=roles,
                     order=order_numbers[text],
                     of=conditions.setdefault(condition, len(conditions)),
@@ -283,7 +283,7 @@ class SweepCheck(StrictCheck):
         names, again = slurm_nodes.names_of(self.pinned_nodes), Retests()
         if rounds := self._retests:
             case = self.display_name, self.partition_data
-            again = retests(rounds, *case, self.pinned_nodes, Path(self.stagedir))
+            again = _retests(rounds, *case, self.pinned_nodes, Path(self.stagedir))
         return Sweep(
             tool=self.tool_name,
             nodes=tuple(self.pinned_nodes),
@@ -483,3 +483,35 @@ class SweepCheck(StrictCheck):
         planned = [judged for judged in self.results if not self.like(judged.place)]
         not_run = [place for place in self.places if place.place in self.not_run]
         return summary.numbers(planned, not_run)
+
+
+def _retests(
+    rounds: int, case: str, partition: systems.Partition, nodes: Sequence[str], folder: Path
+) -> Retests:
+    """The orders for at most so many added rounds of a case; `folder` is that of its job."""
+    extras, leaves = partition.extras, topology.leaves_of(partition)
+    before = _rates_before(case, partition.name)
+    routes = None
+    if extras.infiniband.static_routes:
+        routes = subnet_reading.static_routes(folder)
+    hosts = {node.partition(".")[0] for node in nodes} | {*nodes}
+    return Retests(
+        rounds=rounds,
+        slower=round(STANDS_OUT * extras.peer_spread, 3),
+        leaves={node: leaves.of_node[node] for node in nodes} if leaves else {},
+        hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
+        routes=routes.rows(hosts) if routes else (),
+        before=before,
+        change=extras.least_change if before else 0.0,
+    )
+
+
+def _rates_before(case: str, partition: str) -> Mapping[str, float]:
+    """The rate of each place in the campaign that this one is compared with."""
+    campaign = paths.campaign_folder()
+    try:
+        rates = record.read_rates(campaign / BEFORE) if campaign else None
+    except record.BrokenRecordError:
+        # Then nothing is measured again for what it was before; the comparison reads its own.
+        rates = None
+    return (rates or {}).get(case, {}).get(partition, {})

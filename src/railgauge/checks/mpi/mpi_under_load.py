@@ -122,7 +122,7 @@ class MpiBesideCheck(StrictCheck):
             run_limit_s=int(mpi.transfer_s) + 30,
             states={**iperf2.requested(options), "ranks": self.num_tasks},
             required=["bandwidth", *(f"mpi_time_{phase}_{mpi.size_bytes}B" for phase in PHASES)],
-            limit=no_limit,
+            limit_of=no_limit,
             shares_devices=True,
         )
 

@@ -9,7 +9,6 @@ from typing import Any
 from reframe.core.builtins import run_after
 
 from railgauge.checks.framework import bounds
-from railgauge.checks.framework.cases import Case
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
 from railgauge.checks.preflight.node_state import StatePreconditions

@@ -98,14 +98,14 @@ def run_over_all(
         *(place, partition, options, [*required, *of_each]),
         unmeasured=None,
         links=[link_order(fabric, options, rail, rail) for rail in range(fabric.rails)],
-        limit=functools.partial(_limit, partition),
+        limit_of=functools.partial(_limit, partition),
         judge=_judge,
     )
 
 
 def _judge(run: PairRun, left: PlaceOutput, bound: BoundBefore) -> Observation:
     count = fabric_of(run.partition).rails
-    rails = lanes_of(left, run.program, map(name_of, range(count)))
+    rails = lanes_of(left, run.tool, map(name_of, range(count)))
     readings = {rail.name: rail.reading for rail in rails}
     reading = as_one(readings, "rails", lambda: _measured(rails), run.states)
     apart: list[Failure] = []
@@ -136,7 +136,7 @@ def _apart(run: PairRun, ended_s: Sequence[float | None]) -> list[Failure]:
     if len(known) < len(ended_s):
         message = f"nothing says whether the rails between {between} were measured at once"
         return [Failure(RAILS_APART, message)]
-    apart_s, duration_s = max(known) - min(known), run.program.options.duration_s or 0
+    apart_s, duration_s = max(known) - min(known), run.tool.options.duration_s or 0
     if apart_s <= _APART * duration_s:
         return []
     message = (

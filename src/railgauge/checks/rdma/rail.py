@@ -26,7 +26,7 @@ from railgauge.checks.framework.dependencies import (
 )
 from railgauge.checks.framework.observation import Facts
 from railgauge.checks.framework.programs import Programs
-from railgauge.checks.jobs.client_server import PairRun, Program
+from railgauge.checks.jobs.client_server import PairRun, PairTool
 from railgauge.checks.jobs.pairs import PairCases, neighbours, ring
 from railgauge.checks.preflight.node_state import NAME, NodeStateCases
 from railgauge.model import limits
@@ -247,8 +247,8 @@ def perftest_run(
     run = PairRun(
         place=place,
         partition=partition,
-        program=Program(
-            tool=perftest,
+        tool=PairTool(
+            module=perftest,
             options=options,
             server=perftest.server_argv(options, gid_index=gid_index),
             client=perftest.client_argv(options, gid_index=gid_index),
@@ -265,7 +265,7 @@ def perftest_run(
             "active_mtu_bytes": fabric.active_mtu_bytes,
         },
         states={"active_mtu_bytes": fabric.active_mtu_bytes},
-        limit=functools.partial(limit, fabric),
+        limit_of=functools.partial(limit, fabric),
         payload_share=functools.partial(_payload_share, fabric, options.operation),
     )
     if isinstance(place, RailCase):

@@ -33,7 +33,7 @@ from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
-from railgauge.model.uplinks import CountersError, Shares, Uplink
+from railgauge.model.uplinks import CountersError, Shares
 from railgauge.node.orders.places import ClientServerOrder
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
@@ -245,7 +245,9 @@ class FabricCheck(SweepCheck):
         ]
         least_even: list[Shares] = []
         try:
-            uplinks = self._carried()
+            if self._counting is None:
+                raise CountersError("they were not counted")
+            uplinks = self._counting.kept(Path(self.stagedir))
             least_even = least_even_first(uplinks)
             if not refused:
                 moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
@@ -276,12 +278,6 @@ class FabricCheck(SweepCheck):
             dict(readings[0][1].seen),
             notes=(least_even_note(least_even),),
         )
-
-    def _carried(self) -> list[Uplink]:
-        """What each uplink carried; CountersError where that is not known."""
-        if self._counting is None:
-            raise CountersError("they were not counted")
-        return self._counting.kept(Path(self.stagedir))
 
 
 def together_gbits(rounds: Iterable[Iterable[Reading]]) -> float:

@@ -9,11 +9,17 @@ from typing import Any, Literal
 
 import reframe.core.runtime as rt
 
-from railgauge.checks.framework.cases import LeftOut, TransferCase, is_series, left_to_the_series
+from railgauge.checks.framework.cases import (
+    LeftOut,
+    PairCase,
+    TransferCase,
+    is_series,
+    left_to_the_series,
+)
 from railgauge.checks.framework.observation import Facts
 from railgauge.checks.framework.place_run import PlaceOutput
 from railgauge.checks.framework.programs import Programs
-from railgauge.checks.jobs.client_server import SIDES, PairRun, Program, RunPart
+from railgauge.checks.jobs.client_server import PairRun, PairTool, RunPart
 from railgauge.checks.jobs.pairs import PairCases, first_pair_alone, neighbours
 from railgauge.checks.tcp.long_distance import LongWay, without_emulation
 from railgauge.checks.tcp.streams import path_limit
@@ -165,7 +171,7 @@ def _transfer_run(run: PairRun, programs: Mapping[str, Sequence[str]]) -> PairRu
         parts.append(LongWay(run.place, wan, round_trip_ms, always=False))
         run = without_emulation(run)
     limit = path_limit(run.partition)
-    return dataclasses.replace(run, parts=(*parts, *run.parts), limit=limit)
+    return dataclasses.replace(run, parts=(*parts, *run.parts), limit_of=limit)
 
 
 def stream_transfer(place: TransferCase, partition: Partition) -> PairRun:
@@ -175,8 +181,8 @@ def stream_transfer(place: TransferCase, partition: Partition) -> PairRun:
     run = PairRun(
         place=place,
         partition=partition,
-        program=Program(
-            tool=iperf3,
+        tool=PairTool(
+            module=iperf3,
             options=options,
             server=iperf3.server_argv(options),
             client=iperf3.client_argv(options),
@@ -190,12 +196,11 @@ def stream_transfer(place: TransferCase, partition: Partition) -> PairRun:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FilesProgram(Program):
+class FilesTool(PairTool):
     """A tool that sends files, judged by its exit code and the files that have arrived."""
 
     file_set: FileSet
-    #: Role -> node
-    nodes: Mapping[str, str]
+    place: PairCase
     #: the side that sends
     sender: Literal["server", "client"] = "client"
 
@@ -203,20 +208,17 @@ class FilesProgram(Program):
     def name(self) -> str:
         return str(getattr(self.options, "tool", wdt.TOOL))
 
-    @property
-    def receiver(self) -> Literal["server", "client"]:
-        return "client" if self.sender == "server" else "server"
-
     def read(
         self, left: PlaceOutput, calls: Sequence[Call], facts: Facts, prefix: str = ""
     ) -> Reading:
         # What the receiver's side has, as `file_set verify` tells it.
-        verified = facts.get(self.nodes[self.receiver], {}).get("arrived")
+        to: Literal["server", "client"] = "client" if self.sender == "server" else "server"
+        verified = facts.get(getattr(self.place, to), {}).get("arrived")
         arrived = None if verified is None else json.dumps(verified)
         reading = self._judged(left, calls, arrived, left.text("manifest.json") or None)
         # The claim of all files to the receiver, in the time of the tool's call.
         times = [m.value for m in reading.measurements if m.metric == "transfer_time"][:1]
-        moved = (Moved(self.file_set.total_bytes, seconds, self.receiver) for seconds in times)
+        moved = (Moved(self.file_set.total_bytes, seconds, to) for seconds in times)
         return dataclasses.replace(reading, moved=tuple(moved))
 
     def _judged(
@@ -272,15 +274,15 @@ def _files_of(place: TransferCase, partition: Partition) -> FileSet:
 def _files_run(
     place: TransferCase,
     partition: Partition,
-    program: FilesProgram,
+    tool: FilesTool,
     programs: Mapping[str, Sequence[str]],
     **transfer: Any,
 ) -> PairRun:
     """A set of files by one tool: made on one node, verified on the other."""
-    files, transfers = program.file_set, _transfers(partition)
+    files, transfers = tool.file_set, _transfers(partition)
     prepare_limit_s = 30 + int(files.total_bytes / _SLOWEST_DISK_BYTES_S)
     order = TransferOrder(
-        sender=program.sender,
+        sender=tool.sender,
         files=files.files,
         file_bytes=files.file_bytes,
         scratch=transfers.scratch,
@@ -293,7 +295,7 @@ def _files_run(
     run = PairRun(
         place=place,
         partition=partition,
-        program=program,
+        tool=tool,
         required=[f"{metric}_{files.file_bytes}B" for metric in ("bandwidth", "transfer_time")],
         states={"files": files.files},
         expected_run_s=2 + 2 * size / 1e9 + size * 8e-9 / gbits_s,
@@ -314,93 +316,89 @@ def by_wdt(place: TransferCase, partition: Partition) -> PairRun:
         skip_writes=place.discarded,
         start_port=transfers.wdt.start_port,
     )
-    program = FilesProgram(
-        tool=wdt,
+    tool = FilesTool(
+        module=wdt,
         options=options,
         server=wdt.receiver_argv(options, "{scratch}/into"),
         client=wdt.sender_argv(options, "{scratch}/set"),
         version=wdt.version_argv(),
         file_set=files,
-        nodes=dict(zip(SIDES, place.nodes, strict=True)),
+        place=place,
     )
+    replay, happening = None, rehearsal.scenario()
+    if happening is not None:
+        # A stand-in runs in the tool's place.
+        here = set(happening.nodes) <= set(place.nodes)
+        replay = {"scenario": happening.name if here else "healthy"}
     return _files_run(
-        *(place, partition, program, {"server": ["wdt"], "client": ["wdt"]}),
+        *(place, partition, tool, {"server": ["wdt"], "client": ["wdt"]}),
         by="wdt",
         arrives=None if options.skip_writes else "{scratch}/into",
-        replay=_for_stand_in(place),
+        replay=replay,
     )
 
 
-def _for_stand_in(place: TransferCase) -> Mapping[str, Any] | None:
-    """The document for a stand-in, where one runs in the tool's place."""
-    happening = rehearsal.scenario()
-    if happening is None:
-        return None
-    here = set(happening.nodes) <= set(place.nodes)
-    return {"scenario": happening.name if here else "healthy"}
+def _site_tool(
+    place: TransferCase,
+    partition: Partition,
+    name: file_transfer.Tool,
+    configuration: str,
+    *transfer: Any,
+    sender: Literal["server", "client"] = "client",
+) -> FilesTool:
+    """A tool whose server reads a configuration; `transfer` are login, source and destination."""
+    files = _files_of(place, partition)
+    streams = 1 if name in ("scp", "hpn-scp") else _transfers(partition).streams
+    options = file_transfer.Options(name, files, streams=streams)
+    return FilesTool(
+        module=file_transfer,
+        options=options,
+        server=file_transfer.server_argv(options, "{program}", configuration),
+        client=file_transfer.client_argv(options, *transfer),
+        version=file_transfer.version_argv(name),
+        file_set=files,
+        place=place,
+        sender=sender,
+    )
 
 
 def by_ftp(place: TransferCase, partition: Partition) -> PairRun:
     """lftp from ProFTPD. The client pulls: only a download is cut into parallel pieces."""
-    files, login, into = _files_of(place, partition), Login(user="railgauge"), "{scratch}/into"
-    options = file_transfer.Options("lftp", files, streams=_transfers(partition).streams)
-    program = FilesProgram(
-        tool=file_transfer,
-        options=options,
-        server=file_transfer.server_argv(options, "{program}", "{scratch}/proftpd.conf"),
-        client=file_transfer.client_argv(options, login, "{remote}/set", into),
-        version=file_transfer.version_argv("lftp"),
-        file_set=files,
-        nodes=dict(zip(SIDES, place.nodes, strict=True)),
-        sender="server",
-    )
+    file = "{scratch}/proftpd.conf"
+    transfer = Login(user="railgauge"), "{remote}/set", "{scratch}/into"
+    tool = _site_tool(place, partition, "lftp", file, *transfer, sender="server")
     server = file_transfer.proftpd_configuration(
         *("{address}", "{port}", "{scratch}", "{scratch}/passwd", "{user}", "{group}"),
-        options.streams,
+        tool.options.streams,
     )
-    script = file_transfer.lftp_script(options, login, "{remote}/set", into)
+    script = file_transfer.lftp_script(tool.options, *transfer)
     return _files_run(
-        *(place, partition, program),
+        *(place, partition, tool),
         {"server": ["proftpd", "ftpasswd"], "client": ["lftp"]},
         by="ftp",
-        configuration={
-            "server": {"{scratch}/proftpd.conf": server},
-            "client": {"lftp.script": script},
-        },
+        configuration={"server": {file: server}, "client": {"lftp.script": script}},
     )
 
 
-def by_ssh(place: TransferCase, partition: Partition, tool: file_transfer.Tool) -> PairRun:
+def by_ssh(place: TransferCase, partition: Partition, name: file_transfer.Tool) -> PairRun:
     """A tool that connects by ssh, to an sshd of this job's own. The client pushes."""
-    files = _files_of(place, partition)
-    streams = _transfers(partition).streams if tool == "bbcp" else 1
-    options = file_transfer.Options(tool, files, streams=streams)
-    login = Login(user="{user}", identity="{scratch}/user", known_hosts="{scratch}/known_hosts")
-    program = FilesProgram(
-        tool=file_transfer,
-        options=options,
-        server=file_transfer.server_argv(options, "{program}", "{scratch}/sshd_config"),
-        client=file_transfer.client_argv(options, login, "{scratch}/set", "{remote}/into"),
-        version=file_transfer.version_argv(tool),
-        file_set=files,
-        nodes=dict(zip(SIDES, place.nodes, strict=True)),
-    )
-    client, server = file_transfer.PROGRAMS[tool]
+    file, known_hosts = "{scratch}/sshd_config", "{scratch}/known_hosts"
+    login = Login(user="{user}", identity="{scratch}/user", known_hosts=known_hosts)
+    transfer = login, "{scratch}/set", "{remote}/into"
+    tool = _site_tool(place, partition, name, file, *transfer)
+    client, server = file_transfer.PROGRAMS[name]
     ssh = "hpnssh" if client == "hpnscp" else "ssh"
     # bbcp runs on both sides; its client starts the other one.
     peers = ["bbcp"] if client == "bbcp" else []
     configuration = file_transfer.sshd_configuration(
         *("{address}", "{port}", "{scratch}/host", "{scratch}/authorized_keys", "{user}"),
         # bbcp's other side may be in the stack, of which sshd's own path has nothing.
-        "{search_path}" if tool == "bbcp" else "",
+        "{search_path}" if name == "bbcp" else "",
     )
     known = file_transfer.known_hosts_line("{server}", "{port}", "{host_key}")
     return _files_run(
-        *(place, partition, program),
+        *(place, partition, tool),
         {"server": [server, "ssh-keygen", *peers], "client": [client, ssh, "ssh-keygen"]},
         by="ssh",
-        configuration={
-            "server": {"{scratch}/sshd_config": configuration},
-            "client": {"{scratch}/known_hosts": known},
-        },
+        configuration={"server": {file: configuration}, "client": {known_hosts: known}},
     )

@@ -155,7 +155,7 @@ def wan_run(place: WanCase, partition: Partition) -> PairRun:
     run = stream_run(
         *(place, partition, options),
         run_limit_s=wan.duration_s + 30,
-        limit=functools.partial(_wan_limit, place, partition),
+        limit_of=functools.partial(_wan_limit, place, partition),
         parts=(LongWay(place, wan, place.round_trip_ms), round_trip),
     )
     return without_emulation(run)
@@ -221,5 +221,5 @@ def bond_run(place: PairCase, partition: Partition, duration_s: int) -> PairRun:
         path={"emulation": "none", "mtu_bytes": bond.mtu_bytes},
         link=LinkOrder(interface=bond.device),
         parts=[NumberOfNodes("jain_index", functools.partial(_balance, place.client, bond.links))],
-        limit=link_limit(bond.link_gbits * len(bond.links), bond.mtu_bytes),
+        limit_of=link_limit(bond.link_gbits * len(bond.links), bond.mtu_bytes),
     )

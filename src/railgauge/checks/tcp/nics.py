@@ -93,14 +93,14 @@ def nics_run(place: NicCase, partition: Partition) -> PairRun:
     )
     run = stream_run(place, partition, options, run_limit_s=int(nics.duration_s) + 30)
     # For nodes whose routes depend on the sender's address.
-    client = [*run.program.client, "-B", "{own_address}"]
+    client = [*run.tool.client, "-B", "{own_address}"]
     gbits = nics.gbits(place.nics)
     return dataclasses.replace(
         run,
-        program=dataclasses.replace(run.program, client=client),
+        tool=dataclasses.replace(run.tool, client=client),
         path={"emulation": "none", "mtu_bytes": nics.mtu_bytes},
         links=[LinkOrder(interface=name) for name in place.nics],
-        limit=link_limit(gbits, nics.mtu_bytes),
+        limit_of=link_limit(gbits, nics.mtu_bytes),
         judge=_judge,
     )
 
@@ -108,7 +108,7 @@ def nics_run(place: NicCase, partition: Partition) -> PairRun:
 def _judge(run: PairRun, left: PlaceOutput, bound: BoundBefore) -> Observation:
     assert isinstance(run.place, NicCase)
     names = run.place.nics
-    nics = lanes_of(left, run.program, names)
+    nics = lanes_of(left, run.tool, names)
     between = f"{run.place.client} and {run.place.server}"
     carried = {nic.name: _delivered_bytes(nic) for nic in nics}
     failures = uneven(between, carried, _nics(run.partition).least_share)

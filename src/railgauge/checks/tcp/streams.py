@@ -7,7 +7,7 @@ from typing import Any
 from railgauge.checks.framework.cases import PairCase
 from railgauge.checks.framework.observation import Facts
 from railgauge.checks.framework.place_run import LimitOf
-from railgauge.checks.jobs.client_server import PairRun, Program
+from railgauge.checks.jobs.client_server import PairRun, PairTool
 from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -28,10 +28,10 @@ def stream_run(
     return PairRun(
         place=place,
         partition=partition,
-        program=Program(tool=iperf2, options=options, **iperf2.commands(options)),
+        tool=PairTool(module=iperf2, options=options, **iperf2.commands(options)),
         expected_run_s=options.duration_s + around_s,
         run_limit_s=run_limit_s,
-        **{"states": iperf2.requested(options), "limit": path_limit(partition), **fields},
+        **{"states": iperf2.requested(options), "limit_of": path_limit(partition), **fields},
     )
 
 

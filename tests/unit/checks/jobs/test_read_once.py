@@ -93,9 +93,9 @@ def asked(run_at: Callable[..., PairRun]) -> Callable[..., PairRun]:
 
     def recorded(check: Any, place: Any, partition: Any) -> PairRun:
         run = run_at(check, place, partition)
-        program = dataclasses.replace(run.program, options=options)
+        tool = dataclasses.replace(run.tool, options=options)
         states = {**run.states, **iperf2.requested(options)}
-        return dataclasses.replace(run, program=program, states=states)
+        return dataclasses.replace(run, tool=tool, states=states)
 
     return recorded
 

@@ -65,7 +65,6 @@ class Tiny(SweepCheck):
 
     sweep = parameter([SweepCase("ns", Places(RING), possible=len(RING))])
     tool = SimpleNamespace(TOOL="tiny")
-    program = "client_server"
     metrics = ["bandwidth"]
     #: place -> the places of the check `Before` that it needs
     needed: ClassVar[Mapping[str, Sequence[str]]] = {}

@@ -52,9 +52,9 @@ def test_every_usage_asks_perftest_for_something_else(usages: Mapping[str, Any])
     assert set(usages) == {
         *("read", "send", "bidirectional", "queue_pairs", "duration", "rdma_cm", "sizes")
     }
-    programs = {usage: check.pair_run.program for usage, check in usages.items()}
-    assert len({program.options for program in programs.values()}) == len(usages)
-    clients = {usage: program.client for usage, program in programs.items()}
+    tools = {usage: check.pair_run.tool for usage, check in usages.items()}
+    assert len({tool.options for tool in tools.values()}) == len(usages)
+    clients = {usage: tool.client for usage, tool in tools.items()}
     assert {argv[0] for argv in clients.values()} == {"ib_read_bw", "ib_send_bw", "ib_write_bw"}
     options = {"bidirectional": "-b", "queue_pairs": "-q", "duration": "-D", "rdma_cm": "-R"}
     for usage, option in {**options, "sizes": "-a"}.items():
@@ -275,6 +275,6 @@ def test_the_payload_is_what_the_headers_of_its_layer_leave(
     fabric = extras.rdma.model_copy(update={"link_layer": link_layer, "active_mtu_bytes": 1024})
     changed = {"extras": extras.model_copy(update={"rdma": fabric})}
     partition = run.partition.model_copy(update=changed)
-    run = perftest_run(run.place, partition, run.program.options, [])
+    run = perftest_run(run.place, partition, run.tool.options, [])
     moved = Moved(10**9, 1.0, size_bytes=65536)
     assert run.payload_share(moved, {}) == pytest.approx(share)

@@ -4,7 +4,7 @@ from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
 from railgauge.checks.framework.programs import Programs
-from railgauge.checks.jobs.client_server import PairRun, Program
+from railgauge.checks.jobs.client_server import PairRun, PairTool
 from railgauge.checks.jobs.pairs import RingPairs
 from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.tools import wirerate
@@ -28,8 +28,8 @@ class WirePair(SweepCheck):
         return PairRun(
             place=place,
             partition=partition,
-            program=Program(
-                tool=wirerate,
+            tool=PairTool(
+                module=wirerate,
                 options=options,
                 server=wirerate.server_argv(),
                 client=wirerate.client_argv(options),
