@@ -17,8 +17,9 @@ from railgauge.model.record import BrokenRecordError, Line, Result
 
 #: What a verdict asks of every place.
 _KEPT = (
-    *("agreed", "after", "boot_id", "carrier_changes_before", "collective", "device"),
-    *("fingerprint", "launch", "links", "sampled", "slowest_of"),
+    "collective",
+    *("agreed", "after", "boot_id", "carrier_changes_before", "device", "fingerprint", "launch"),
+    *("links", "sampled", "slowest_of"),
 )
 
 #: Counters of a device that stand still while its link is well.
