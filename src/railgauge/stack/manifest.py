@@ -86,6 +86,15 @@ def systems(home: Path = paths.HOME) -> list[str]:
     return sorted(path.parent.name for path in (home / "configs/systems").glob("*/spack"))
 
 
+def solved_systems(home: Path = paths.HOME) -> list[str]:
+    """Those of them with a reference lock. The others are solved on their site alone."""
+    return [
+        name
+        for name in systems(home)
+        if (home / "configs/systems" / name / "spack" / LOCK).exists()
+    ]
+
+
 def read(system: str, home: Path = paths.HOME) -> Stack:
     """What the manifest and the scope of `system` ask for; RailgaugeError where it has none."""
     folder = home / "configs/systems" / system / "spack"

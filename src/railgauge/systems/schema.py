@@ -18,6 +18,7 @@ from railgauge.slurm import client
 from railgauge.systems.application import Applications
 from railgauge.systems.contention import Contention
 from railgauge.systems.fabric import Fabric
+from railgauge.systems.gpu_links import GpuLinks
 from railgauge.systems.infiniband import Infiniband
 from railgauge.systems.nccl import Nccl
 from railgauge.systems.rdma import Expression, Gbits, Rdma
@@ -359,6 +360,8 @@ class Extras(Strict):
     """With the feature transfers."""
     nccl: Nccl | None = None
     """With the feature nccl."""
+    gpu_links: GpuLinks | None = None
+    """With the feature gpu_links."""
     fabric: Fabric | None = None
     """With the feature fabric."""
     infiniband: Infiniband = Infiniband()
@@ -450,7 +453,7 @@ class Extras(Strict):
 #: A partition with one of these features describes it in its extras, in the field of that name.
 DESCRIBED = (
     *("rdma", "wan", "bond", "nics", "nccl", "transfers"),
-    *("fabric", "applications", "contention"),
+    *("fabric", "applications", "contention", "gpu_links"),
 )
 
 

@@ -388,9 +388,10 @@ class NcclCheck(LaunchCheck):
         slowest = {"launch": self.launch["launch"], "slowest_of": len(self.launch["places"])}
         # Of every node by its first rank, which watched its counters.
         facts: dict[str, dict[str, Any]] = {}
+        how = {"collective": self._settings(used)} if used.seen else {}
         for line in lines:
             if line.call.host not in facts or "links" in line.facts:
-                facts[line.call.host] = {**line.facts, **slowest}
+                facts[line.call.host] = {**line.facts, **slowest, **how}
         failures = self.not_launched() or self._job_failures(calls, logs)
         reading = self._with_balance(reading)
         if reading.ok and not failures:
@@ -411,6 +412,16 @@ class NcclCheck(LaunchCheck):
             failures,
             self.claims(reading, facts),
         )
+
+    def _settings(self, used: nccl_log.Used) -> Mapping[str, Any]:
+        """What moves numbers by a third, and is no part of a measurement's condition: two campaigns
+        are compared where both have the same.
+        """
+        return {
+            "nvls": bool(used.seen.get("nvls")),
+            "sharp": bool(used.seen.get("collnet")),
+            "warmup": self.options.warmup,
+        }
 
     def _with_balance(self, reading: Reading) -> Reading:
         """With how evenly uplinks shared the alltoall, where they were counted around it."""

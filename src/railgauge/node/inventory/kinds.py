@@ -29,6 +29,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"net/[^/]+/bond_(link_status|aggregator)|limits/.*", "state"),
     (r"gpu/[0-9]+/(throttled_.*|fabric_.*|nvlink_(active|gbytes_s)|rows_.*|.*_pending)", "state"),
     (r"gpu/[0-9]+/(recovery_action|unrepairable_memory|processes|ecc_sram_.*)", "state"),
+    (r"nvidia/(libraries.*|smi_slow)", "state"),
     (r"nvidia/fabric_manager_fits|amd_gpu/[0-9]+/processes", "state"),
     (r"imex/(domain_state|nodes_ready)|memory/total_gib", "state"),
     # --- how it is set

@@ -5,6 +5,7 @@
     history.py   the page of a system's campaigns
     before.py    what changed since an earlier campaign
     subnet.py    the InfiniBand subnet: switches by switches, and their ports
+    gpus.py      copies between the GPUs of a node
     uplot-*/     the released library that draws curves, with its licence
 
 Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the
@@ -29,7 +30,7 @@ from markupsafe import Markup
 
 from railgauge.report import located, numbers
 from railgauge.report.page import before as before_after
-from railgauge.report.page import content, series, subnet
+from railgauge.report.page import content, gpus, series, subnet
 from railgauge.report.visible import clean
 from railgauge.verdict.campaign.finding import places_of
 from railgauge.verdict.decision.verdict import Verdict
@@ -152,6 +153,7 @@ def html(verdict: Verdict) -> str:
         changes=columns["changes"],
         transfers=content.transfer_tables(verdict),
         subnets=subnet.subnets(verdict),
+        gpus=gpus.gpus(verdict),
         counters=content.counters(verdict.cases),
         drift=content.drift(verdict),
         not_run=content.not_run(verdict),

@@ -17,6 +17,7 @@ from railgauge.model.record import BrokenRecordError, Line, Result
 
 #: What a verdict asks of every place.
 _KEPT = (
+    "collective",
     *("agreed", "after", "boot_id", "carrier_changes_before", "device", "fingerprint", "launch"),
     *("links", "sampled", "slowest_of"),
 )
