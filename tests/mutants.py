@@ -342,7 +342,7 @@ MUTANTS = [
     ),
     Mutant(
         "collectives with NVLS are compared with those without",
-        "src/railgauge/verdict/comparison/before_after.py",
+        "src/railgauge/verdict/comparison/collective_settings.py",
         '.filter(pl.col("settings") != pl.col("settings_after"))',
         ".filter(False)",
         "tests/unit/verdict/comparison/test_settings.py -k not_compared",
