@@ -12,7 +12,7 @@ from railgauge.checks.framework import bounds
 from railgauge.checks.framework.cases import Case
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
-from railgauge.checks.preflight.firmware_and_tuning import of_states
+from railgauge.checks.preflight.node_state import of_states
 from railgauge.locating import gpu_copies
 from railgauge.locating.gpu_copies import Judged, SlowPart
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS, Failure
@@ -52,6 +52,8 @@ class GpuLinksCheck(NodeCheck):
     program = "gpu_links"
     tool = nvbandwidth
     gating = ("copy_bandwidth_min",)
+    #: copies within a node cross no rail
+    stopped_by = frozenset({"state"})
 
     @classmethod
     def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
