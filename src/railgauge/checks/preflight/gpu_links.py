@@ -80,7 +80,6 @@ class GpuLinksCheck(NodeCheck):
     """
 
     program = "gpu_links"
-    preconditions = StatePreconditions()
     tool = nvbandwidth
     gating = ("copy_bandwidth_min",)
     programs = GpuLinksPrograms()
