@@ -133,6 +133,34 @@ MUTANTS = [
         "tests/unit/locating/test_scenarios.py -k shared_a_link",
     ),
     Mutant(
+        "healthy flows that met on a link confirm an uplink",
+        "src/railgauge/locating/fabric.py",
+        "sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)",
+        "sure = lows",
+        "tests/unit/locating/test_sharing.py -k is_not_accused",
+    ),
+    Mutant(
+        "a path that was low with others stays low when it is good without them",
+        "src/railgauge/locating/parts.py",
+        "[n for n in numbers if n not in evidence.shared] or numbers",
+        "numbers",
+        "tests/unit/locating/test_sharing.py -k good_result_clears",
+    ),
+    Mutant(
+        "low pairs that may have shared a link are measured together again",
+        "src/railgauge/locating/plan.py",
+        "            taken[link] < self.most_on_link for link in",
+        "            True for link in",
+        "tests/unit/locating/test_sharing.py -k one_at_a_time",
+    ),
+    Mutant(
+        "pairs that cross a suspect link share it",
+        "src/railgauge/locating/plan.py",
+        "Counter() if self.routed else None",
+        "None",
+        "tests/unit/locating/test_links.py -k no_two_pairs",
+    ),
+    Mutant(
         "an agent that lost the conductor is a node that went",
         "src/railgauge/checks/jobs/sweep.py",
         "was_there = silent and ",
@@ -2088,9 +2116,9 @@ MUTANTS = [
     Mutant(
         "a link of known routes is crossed by no further pairs",
         "src/railgauge/locating/plan.py",
-        "        self._cross_links()",
-        "",
-        "tests/unit/locating/test_links.py",
+        "fits = link in crossed and others.isdisjoint(crossed)",
+        "fits = False",
+        "tests/unit/verdict/location/test_subnet_routes.py -k third_pair",
     ),
     Mutant(
         "a link whose pairs were measured in one round is left open by a sweep",
@@ -2098,6 +2126,13 @@ MUTANTS = [
         "is_open(each[2]) or open_links(each[1], each[2])",
         "is_open(each[2])",
         "tests/unit/verdict/location/test_subnet_routes.py -k named_with_its_ports",
+    ),
+    Mutant(
+        "a node whose low results all cross one link is confirmed",
+        "src/railgauge/locating/nodes.py",
+        "enough = enough and not set.intersection(*links)",
+        "enough = bool(enough)",
+        "tests/unit/locating/test_links.py -k all_cross_one_link",
     ),
     Mutant(
         "an HCA with another LID by now has the routes of its old one",

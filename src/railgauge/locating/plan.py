@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from railgauge.locating import load
+from railgauge.locating import load, sharing
 from railgauge.locating.evidence import Evidence
 from railgauge.locating.judge import locate
 from railgauge.locating.parts import Part, links_of
@@ -23,10 +23,6 @@ Pair = tuple[End, End]
 
 #: So many pairs at most are measured besides those of suspects.
 MOST_OTHERS = 128
-
-#: So many new pairs at most cross a link that may be at fault. With the low ones of a round before
-#: they confirm it, and leave other ends for other suspects.
-_CROSSING = 6
 
 #: Of so many links at most, and so many pairs are looked at for each.
 _MOST_LINKS, _MOST_TRIED = 16, 100_000
@@ -130,10 +126,11 @@ def is_open(located: Located) -> bool:
     return not all(map(_is_settled, located.suspects))
 
 
-def open_links(evidence: Evidence, located: Located) -> list[Part]:
-    """The links of known routes with more low pairs than good ones, the worst first; without the
-    pairs that a confirmed part explains. Also where no suspect is left: a schedule may measure all
-    pairs that cross a link in one round, which may as well have been a bad moment.
+def open_links(evidence: Evidence, located: Located, least: int = 1) -> list[Part]:
+    """The links of known routes with more low pairs than good ones, by at `least` so many, the
+    worst first; without the pairs that a confirmed part explains. Also where no suspect is left: a
+    schedule may measure all pairs that cross a link in one round, which may as well have been a bad
+    moment.
     """
     if evidence.routes is None or not evidence.directed or not evidence.results:
         return []
@@ -146,7 +143,7 @@ def open_links(evidence: Evidence, located: Located) -> list[Part]:
         parts |= {name for end in pair for name in (end.name, end.node)}
         if parts.isdisjoint(confirmed):
             more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
-    links = tuple(link for link, count in more_low.items() if count > 0)
+    links = tuple(link for link, count in more_low.items() if count >= least)
     return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
 
 
@@ -170,6 +167,15 @@ class _Plan:
         self.ends = ends
         self.free = dict.fromkeys(ends)
         self.pairs: list[Pair] = []
+        self.routed = evidence.routes is not None and evidence.directed
+        #: how many of the chosen pairs take each link, where that has a limit
+        self.taken: Counter[sharing.Link] | None = Counter() if self.routed else None
+        #: So many pairs may share a link: one where a pair is to be judged, else as many as the
+        #: links carry where a fabric is not oversubscribed.
+        self.most_on_link = 1
+        if evidence.routes is not None and self.leaf_of and not is_open(located):
+            at_leaf = max(Counter(self.leaf_of.values()).values())
+            self.most_on_link = max(1, at_leaf // max(evidence.routes.spines, 1))
         suspected = {
             end
             for suspect in located.suspects
@@ -197,13 +203,52 @@ class _Plan:
             self.witnesses[rail] = [*never[turn:], *never[:turn], *others]
 
     def for_suspects(self) -> None:
-        for suspect in self.located.suspects:
-            if not suspect.confirmed:
-                self._for(suspect)
+        unconfirmed = [suspect for suspect in self.located.suspects if not suspect.confirmed]
+        self._alone(unconfirmed)
+        # Of several low pairs that cross a link, a new one there tells more than they do again.
+        self._cross_links(several=True)
+        for suspect in unconfirmed:
+            self._for(suspect)
         self._cross_links()
+
+    def _alone(self, suspects: Iterable[Suspect]) -> None:
+        """Low pairs between leaves again, so that no two pairs of the round share a link."""
+        results = self.evidence.results
+        shared = self.evidence.shared
+        done = {result.ends for number, result in enumerate(results) if number not in shared}
+        again = [
+            pair
+            for suspect in suspects
+            if any(measure.need == "alone" for measure in suspect.confirm)
+            for pair in self.lows
+            if pair not in done and self._is_low_pair_of(suspect, pair)
+        ]
+        if again and self.taken is None:
+            self.taken = Counter()
+        for pair in again:
+            if self.free.keys() >= set(pair) and self._has_links(pair):
+                self._measure(*pair)
+
+    def _has_links(self, pair: Pair) -> bool:
+        """Whether a pair may be measured: with no other one on its links, where that is needed."""
+        taken = self.taken
+        return taken is None or all(
+            taken[link] < self.most_on_link for link in self.evidence.links(pair)
+        )
+
+    def _is_low_pair_of(self, suspect: Suspect, pair: Pair) -> bool:
+        """Whether a low pair between leaves speaks against a pair, or a leaf's uplinks."""
+        if not self.evidence.links(pair):
+            return False
+        if suspect.kind == "pair":
+            return set(suspect.ends).issuperset(pair)
+        ends = {"up": pair[:1], "down": pair[1:]}.get(suspect.direction, pair)
+        return not set(suspect.ends).isdisjoint(ends)
 
     def _measure(self, sender: End, receiver: End) -> None:
         self.pairs.append((sender, receiver))
+        if self.taken is not None:
+            self.taken.update(self.evidence.links((sender, receiver)))
         del self.free[sender], self.free[receiver]
 
     # ---- suspects ----
@@ -221,7 +266,8 @@ class _Plan:
         ]
         if is_pair and any(measure.need == "pair" for measure in suspect.confirm):
             for pair in lows:
-                if self.free.keys() >= set(pair) and self._is_apart(pair):
+                fits = self.free.keys() >= set(pair) and self._is_apart(pair)
+                if fits and self._has_links(pair):
                     self._measure(*pair)
             return
         needy = {measure.a for measure in suspect.confirm}
@@ -280,7 +326,7 @@ class _Plan:
         for is_new, kind in itertools.product((True, False) if both_ways else (False,), orders):
             for partner in self.witnesses.get(end.rail, ()):
                 pair = (end, partner) if sends else (partner, end)
-                fits = partner in self.free and partner.node != end.node
+                fits = partner in self.free and partner.node != end.node and self._has_links(pair)
                 met = self.met[pair] or (is_new and self.met[pair[1], pair[0]])
                 if fits and not met and self._is_of(kind, end, partner, own):
                     self._measure(*pair)
@@ -341,35 +387,40 @@ class _Plan:
                 first = ["other"] * (not third) + ["home"] * (not home)
                 self._meet(receiver, [(sender, receiver)], False, first or ["same", "other"])
         others = [end for end in self.free if self.leaf_of.get(end) not in (name, None)]
+        sent = sum(sender in own for sender, _ in set(lows))
+        up = suspect.direction == "up" or (not suspect.direction and 3 * sent >= 2 * len(set(lows)))
+        down = suspect.direction == "down" or (not suspect.direction and 3 * sent <= len(set(lows)))
         for place, end in enumerate([end for end in self.free if end in own]):
-            down = suspect.direction == "down" or (suspect.direction == "" and place % 2 == 0)
             for other in others:
-                pair = (other, end) if down else (end, other)
-                if other in self.free and other.rail == end.rail and not self.met[pair]:
+                pair = (other, end) if down or (not up and place % 2 == 0) else (end, other)
+                fits = other in self.free and other.rail == end.rail and not self.met[pair]
+                if fits and self._has_links(pair):
                     self._measure(*pair)
                     break
 
     # ---- links of known routes ----
 
-    def _cross_links(self) -> None:
-        """Where routes are known: more pairs over each link that may be at fault, in its direction,
-        and over no other such link. So the links of a low pair are told from each other.
+    def _cross_links(self, several: bool = False) -> None:
+        """Where routes are known: a new pair over each link that may be at fault, in its direction,
+        and over no other such link. So the links of a low pair are told from each other. Or only
+        over links of `several` low pairs.
         """
-        links = open_links(self.evidence, self.located)
+        links = open_links(self.evidence, self.located, 2 if several else 1)
+        low = Counter(end for pair in self.lows for end in pair)
         for link in links[:_MOST_LINKS]:
             near = [end for end in self.free if self.leaf_of.get(end) == link.name]
+            # Other ends than those that are low already tell the link from them.
+            near.sort(key=lambda end: low[end])
             far = self._in_turn(end for end in self.free if self.leaf_of.get(end) != link.name)
-            others, count = set(links) - {link}, 0
+            others = set(links) - {link}
             for one, other in itertools.islice(itertools.product(near, far), _MOST_TRIED):
                 pair = (one, other) if link.way == "send" else (other, one)
-                fits = one in self.free and other in self.free and one.rail == other.rail
-                if not fits or one.node == other.node or self.met[pair]:
+                if one.rail != other.rail or one.node == other.node or self.met[pair]:
                     continue
                 crossed = links_of(self.evidence, self.leaf_of, pair)
-                if link in crossed and others.isdisjoint(crossed):
+                fits = link in crossed and others.isdisjoint(crossed)
+                if fits and self._has_links(pair):
                     self._measure(*pair)
-                    count += 1
-                if count == _CROSSING:
                     break
 
     def _in_turn(self, ends: Iterable[End]) -> list[End]:
@@ -386,8 +437,19 @@ class _Plan:
         """Pair the free ends, rail by rail, with ends that they have not met. Where a suspect meets
         another leaf, so do they: it needs others to be compared with.
         """
-        across = self.across or any(
-            self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
+        if self.routed and self.across:
+            self._match_links()
+        of_fabric = any(s.kind in ("leaf", "uplink") for s in self.located.suspects)
+        # Flows of other leaves would meet on links, and be low as well.
+        across = (
+            self.taken is None
+            and not of_fabric
+            and (
+                self.across
+                or any(
+                    self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
+                )
+            )
         )
         rails: dict[str | None, list[End]] = {}
         for end in self.ends:
@@ -402,6 +464,25 @@ class _Plan:
                 leaves.setdefault(self.leaf_of.get(end, ""), []).append(end)
             for of_leaf in leaves.values():
                 self._match(of_leaf)
+
+    def _match_links(self) -> None:
+        """Pair free ends with those of other leaves, so that no two pairs share a link."""
+        ends = [end for end in self.ends if end in self.free]
+        turn = self.number * 7 % max(len(ends), 1)
+        tried = 0
+        for one in ends:
+            for other in ends[turn:] + ends[:turn]:
+                if one not in self.free or tried == _MOST_TRIED:
+                    break
+                tried += 1
+                if other not in self.free or one.rail != other.rail or one.node == other.node:
+                    continue
+                if self.leaf_of.get(one) == self.leaf_of.get(other):
+                    continue
+                for pair in ((one, other), (other, one)):
+                    if not self.met[pair] and self._has_links(pair):
+                        self._measure(*pair)
+                        break
 
     def _match(self, ends: list[End]) -> None:
         """Each with one half of all away, in every round another one that it has not met yet."""

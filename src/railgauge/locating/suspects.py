@@ -16,8 +16,9 @@ SHARE_OF_TIME = 0.2
 CERTAIN = 99.0
 
 #: What a measurement is for: another partner, one on the end's own leaf, the same two ends once
-#: more, more paths of a leaf, or the ends while all else is quiet.
-Need = Literal["partner", "home", "pair", "paths", "quiet", ""]
+#: more, more paths of a leaf, low paths while no other flow shares a link with them, or the ends
+#: while all else is quiet.
+Need = Literal["partner", "home", "pair", "paths", "alone", "quiet", ""]
 
 SuspectKind = Literal["node", "rail", "pair", "leaf", "uplink", "load"]
 

@@ -535,24 +535,25 @@ def test_added_rounds_cross_the_links_that_routes_suspect() -> None:
             line = {"call": {"role": role, "seconds": 3.0, "exit_code": int(slow)}, "facts": facts}
             end(cluster, node, place, role, line)
 
-    def crossing(**more: Any) -> int:
+    def ways(**more: Any) -> list[tuple[str, str]]:
+        """Client and server of each added pair between leaves."""
         retests = sweep_file.Retests(1, 0.175, leaves, **more)
         fresh = orders._replace(
             retests=retests, rounds=list(orders.rounds), places=dict(orders.places)
         )
         cluster = swept(fresh, **dict.fromkeys(names, answer))
-        ways = [name.partition("@")[0].split(":")[:2] for _, name in again(cluster)]
-        return sum(
-            leaves[client] == "leaf0" != leaves[server] and names.index(server) % 2 == 0
-            for server, client in ways
-        )
+        added = [name.partition("@")[0].split(":")[:2] for _, name in again(cluster)]
+        return [(c, s) for s, c in added if leaves[c] != leaves[s]]
 
     lid = 100
-    without = crossing()
-    assert crossing(hcas=hcas, routes=routes) > without + 1
+    # One pair crosses the link, and no two pairs share one.
+    with_routes = ways(hcas=hcas, routes=routes)
+    crossed = [(leaves[c], names.index(s) % 2) for c, s in with_routes]
+    assert ("leaf0", 0) in crossed
+    assert len(set(crossed)) == len(crossed)
     # LIDs were given again after the subnet was read.
     lid = 101
-    assert crossing(hcas=hcas, routes=routes) == without
+    assert ways(hcas=hcas, routes=routes) == ways() != with_routes
 
 
 def failing_at_n2(facts: dict[str, Any]) -> Answer:
