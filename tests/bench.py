@@ -5,7 +5,7 @@
                                logs fuzz rehearsal agents place locate suspects compare promote
                                power page coverage
     python -m tests.bench --against REV [NAME...]  this build and that of a commit in turn, CPU time
-                               and memory of: help gate verdict large-verdict
+                               and memory of: help gate verdict large-verdict plan
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -247,13 +247,8 @@ def plan() -> None:
     """What a campaign of many nodes would run, and how long it takes to list that: DGX H100, eight
     rails a node.
     """
-    for nodes in (32, 512, 4608):
-        home = AREA / f"{nodes}-nodes"
-        for part in ("src", "reframe", "configs", "results/references"):
-            shutil.copytree(paths.HOME / part, home / part)
-        description = home / "configs/systems/dgx-h100/reframe.yaml"
-        text = description.read_text().replace("dgx-h100-n[01-32]", f"n[1-{nodes}]")
-        description.write_text(text)
+    for nodes in (32, 512, bench_against.LARGEST):
+        home = bench_against.with_nodes(paths.HOME, nodes, AREA / f"{nodes}-nodes")
         command = (sys.executable, "-m", "railgauge", "accept", "--system", "dgx-h100", "--plan")
         told, seconds, cpu = "", [], []
         for _ in range(3):

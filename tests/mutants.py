@@ -68,6 +68,8 @@ _PAGE = "tests/unit/report/test_page.py"
 _SUBNET = "tests/unit/checks/preflight/test_infiniband_fabric.py"
 _SUBNET_STATE = "tests/unit/checks/preflight/test_subnet_state.py"
 _GPU_HEALTH = "tests/unit/checks/preflight/test_gpu_health.py"
+_LINKS = "tests/unit/checks/preflight/test_rails_and_bond.py"
+_NODE_STATE = "tests/unit/checks/preflight/test_node_state.py"
 _FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
 #: The tests on virtual machines.
@@ -126,13 +128,6 @@ MUTANTS = [
         f"{_INNOCENTS} -k behind_a_link",
     ),
     Mutant(
-        "flows that may share a link are measured again at once",
-        "src/railgauge/locating/plan.py",
-        " and self._is_apart(pair):\n",
-        ":\n",
-        "tests/unit/locating/test_scenarios.py -k shared_a_link",
-    ),
-    Mutant(
         "healthy flows that met on a link confirm an uplink",
         "src/railgauge/locating/fabric.py",
         "sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)",
@@ -149,15 +144,15 @@ MUTANTS = [
     Mutant(
         "low pairs that may have shared a link are measured together again",
         "src/railgauge/locating/plan.py",
-        "            taken[link] < self.most_on_link for link in",
-        "            True for link in",
+        "self.apart.isdisjoint(links) and (",
+        "(",
         "tests/unit/locating/test_sharing.py -k one_at_a_time",
     ),
     Mutant(
         "pairs that cross a suspect link share it",
         "src/railgauge/locating/plan.py",
-        "Counter() if self.routed else None",
-        "None",
+        "most is None or all(",
+        "True or all(",
         "tests/unit/locating/test_links.py -k no_two_pairs",
     ),
     Mutant(
@@ -340,10 +335,73 @@ MUTANTS = [
         _SILENT_LEAVES,
     ),
     Mutant(
+        "collectives with NVLS are compared with those without",
+        "src/railgauge/verdict/comparison/before_after.py",
+        '.filter(pl.col("settings") != pl.col("settings_after"))',
+        ".filter(False)",
+        "tests/unit/verdict/comparison/test_settings.py -k not_compared",
+    ),
+    Mutant(
+        "numbers with NVLS and without make one baseline",
+        "src/railgauge/verdict/comparison/promotion.py",
+        "yield f\"several settings of {peers}: {_named(several['settings'].sort().to_list())}\"",
+        "pass",
+        "tests/unit/verdict/comparison/test_settings.py -k no_baseline",
+    ),
+    Mutant(
+        "a link of GPUs is accused by one slow test of two",
+        "src/railgauge/locating/gpu_copies.py",
+        "if len(cells) == measured:",
+        "if cells:",
+        "tests/unit/locating/test_gpu_copies.py -k one_test_of_two",
+    ),
+    Mutant(
+        "where most copies are slow every GPU is accused",
+        "src/railgauge/locating/gpu_copies.py",
+        "if any(crowded) or len(pairs) > count > 1:",
+        "if False:",
+        "tests/unit/locating/test_gpu_copies.py -k below_the_bound",
+    ),
+    Mutant(
+        "one slow run confirms a link of GPUs",
+        "src/railgauge/verdict/location/direct_evidence.py",
+        'if suspect.kind == "gpu-link" and times < _CONFIRMING_TIMES:',
+        "if False:",
+        "tests/unit/verdict/location/test_slow_gpus.py -k confirmed_by_another_run",
+    ),
+    Mutant(
+        "a node that lost a GPU passes GpuLinks",
+        "src/railgauge/checks/preflight/gpu_links.py",
+        'return {**super().requested(), "gpus": self.links.gpus}',
+        "return super().requested()",
+        "tests/unit/checks/preflight/test_gpu_links.py -k gpu_less",
+    ),
+    Mutant(
+        "a slow GPU fails nothing",
+        "src/railgauge/checks/preflight/gpu_links.py",
+        "*(self._failure(part) for part in parts),",
+        "",
+        "tests/unit/checks/preflight/test_gpu_links.py -k slow_gpu",
+    ),
+    Mutant(
+        "a PCIe link that stays slow under load passes",
+        "src/railgauge/checks/preflight/gpu_links.py",
+        "if least is not None and gpu.get(name, least) < least",
+        "if False",
+        "tests/unit/checks/preflight/test_gpu_links.py -k under_load",
+    ),
+    Mutant(
+        "a cut library of the driver is whole",
+        "src/railgauge/node/inventory/gpu_libraries.py",
+        'return f"{size} bytes of at least {ends}" if size < ends else ""',
+        'return ""',
+        "tests/unit/node/inventory/test_gpu_libraries.py -k cut",
+    ),
+    Mutant(
         "nodes of a silent leaf are not held",
         "src/railgauge/locating/suspects.py",
-        'return self.kind in ("node", "rail") or (self.kind == "leaf" and bool(self.own_reason))',
-        'return self.kind in ("node", "rail")',
+        'return self.kind in _IN_NODES or (self.kind == "leaf" and bool(self.own_reason))',
+        "return self.kind in _IN_NODES",
         "tests/unit/verdict/location/test_silent_leaves.py -k gate",
     ),
     Mutant(
@@ -1245,6 +1303,55 @@ MUTANTS = [
         "tests/unit/checks/preflight/test_inventory_state.py",
     ),
     Mutant(
+        "a rail that is missing is none too few",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "if missing or len(there) != len(expected):",
+        "if False:",
+        _LINKS,
+    ),
+    Mutant(
+        "a field of a rail that is unknown is as expected",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "        if stated != expected:\n",
+        '        if stated != expected and not stated.startswith("unknown"):\n',
+        _LINKS,
+    ),
+    Mutant(
+        "memory that a job may lock is enough where the node does not state it",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "    if not enough:\n",
+        "    if not enough and known is not None:\n",
+        _LINKS,
+    ),
+    Mutant(
+        "two aggregators that are unknown are the same",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "if not aggregator or ",
+        "if ",
+        _LINKS,
+    ),
+    Mutant(
+        "rails that the system describes need no result",
+        "src/railgauge/checks/preflight/inventory_state.py",
+        "if self.links.rdma or self.links.bond else",
+        "if False else",
+        _LINKS,
+    ),
+    Mutant(
+        "the inventory of another node passes for this one",
+        "src/railgauge/checks/preflight/node_state.py",
+        "        if taken.node != node:\n            reason",
+        "        if False:\n            reason",
+        f"{_NODE_STATE} -k another_node",
+    ),
+    Mutant(
+        "a pair is measured over a rail that failed its preflight",
+        "src/railgauge/checks/preflight/node_state.py",
+        "_METRICS.keys() - dependent.stopped_by",
+        "_METRICS.keys()",
+        f"{_NODE_STATE} -k failed_node",
+    ),
+    Mutant(
         "a rail is measured although its probe failed",
         "src/railgauge/checks/rdma/rail.py",
         "    needs_rails = True\n",
@@ -1765,7 +1872,7 @@ MUTANTS = [
     ),
     Mutant(
         "a GPU that counted errors meanwhile passes",
-        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        "src/railgauge/checks/preflight/node_state.py",
         "failures=[*observed.failures, *compared.failures],",
         "failures=observed.failures,",
         f"{_GPU_HEALTH} -k since_the_first_reading",
@@ -1779,7 +1886,7 @@ MUTANTS = [
     ),
     Mutant(
         "a GPU's second reading is compared with itself",
-        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        "src/railgauge/checks/preflight/node_state.py",
         'stage.glob(f"{NAME}*/',
         'stage.glob(f"*/',
         f"{_GPU_HEALTH} -k without_a_first_reading",
@@ -2411,8 +2518,8 @@ MUTANTS = [
     Mutant(
         "a rehearsal is told as if it were a verdict",
         "src/railgauge/acceptance/accept.py",
-        "    if not verdict.simulated:\n        _notify(",
-        "    if True:\n        _notify(",
+        "    if not verdict.simulated:\n        # By the key",
+        "    if True:\n        # By the key",
         "tests/unit/acceptance/test_told.py",
     ),
     Mutant(
@@ -2852,10 +2959,38 @@ MUTANTS = [
     ),
     Mutant(
         "a folder of journals that cannot be listed counts as no rolling update",
-        "src/railgauge/gate/journal.py",
+        "src/railgauge/cluster/journals.py",
         "return [], [Lost(folder, error.strerror or str(error), damaged=False)]",
         "return [], []",
         f"{_GATE}/test_lost_rolls.py -k cannot_be_read",
+    ),
+    Mutant(
+        "a run that broke off overwrites what a user adopted since",
+        "src/railgauge/gate/run.py",
+        "(known.by != tested[0] and not adopted)",
+        "known.by != tested[0]",
+        f"{_GATE}/test_run.py -k adopted_while_nothing_ran",
+    ),
+    Mutant(
+        "a copy of a journal that has not ended is continued for ever",
+        "src/railgauge/cluster/journals.py",
+        "            if journal.id == path.stem:\n",
+        "            if True:\n",
+        "tests/unit/cluster/test_journals.py -k a_copy",
+    ),
+    Mutant(
+        "a node that left Slurm with the reservation leaves the others open untested",
+        "src/railgauge/gate/testing.py",
+        '    slurm_nodes.drain(known, f"gate run {run.id} lost its reservation")\n',
+        '    slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")\n',
+        f"{_GATE}/test_unknown_nodes.py -k opens_no_other",
+    ),
+    Mutant(
+        "an updated node that a user resumed before its test is returned untested",
+        "src/railgauge/gate/roll.py",
+        "if node.ours or node.in_service]",
+        "if node.ours]",
+        f"{_GATE}/test_update.py -k resumes_before",
     ),
     Mutant(
         "a run sets the damaged journal of a rolling update aside, and nothing tells of it then",
@@ -2951,8 +3086,8 @@ MUTANTS = [
     Mutant(
         "a changed node is lent as a partner",
         "src/railgauge/gate/partners.py",
-        "if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):",
-        "if known is not None:",
+        "if record and not node_gate.changes(record.document, inventory.as_dict(), counted):",
+        "if record:",
         f"{_GATE}/test_run.py -k partner",
     ),
     Mutant(
@@ -3231,8 +3366,8 @@ MUTANTS = [
     Mutant(
         "a drained node is waited for",
         "src/railgauge/cluster/inventories.py",
-        "    closed = _closed(states)\n",
-        "    closed: dict[str, str] = {}\n",
+        "if node.unavailable_reason and not (invited",
+        "if False and not (invited",
         "tests/unit/cli/test_inventory.py -k drained",
     ),
     Mutant(
@@ -3462,15 +3597,15 @@ MUTANTS = [
     Mutant(
         "a node has two partners in a round",
         "src/railgauge/checks/framework/schedule.py",
-        "            self._busy[end] = self._busy.get(end, 0) | 1 << first\n",
-        "            self._busy[one] = 0\n",
+        "            busy[end] = busy.get(end, 0) | 1 << first\n",
+        "            busy[end] = 0\n",
         "tests/unit/checks/framework/test_schedule.py -k two_partners",
     ),
     Mutant(
         "pairs within leaves and across are measured at once",
         "src/railgauge/checks/framework/schedule.py",
-        "(leaves and within(place, leaves), *_how(place, at_once))",
-        "_how(place, at_once)",
+        "(within(place, leaves), condition) if leaves else condition",
+        "condition",
         "tests/unit/checks/framework/test_pairing.py -k mixes",
     ),
     Mutant(
@@ -3481,10 +3616,24 @@ MUTANTS = [
         "tests/unit/checks/framework/test_pairing.py -k server_once_and_client_once",
     ),
     Mutant(
+        "numbers of versions that changed them are compared",
+        "src/railgauge/verdict/comparison/before_after.py",
+        'differs = pl.col(name).drop_nulls().n_unique().over("condition") > 1',
+        "differs = pl.lit(False)",
+        "tests/unit/verdict/comparison/test_regressions.py -k not_compared",
+    ),
+    Mutant(
+        "a version at one end counts for both",
+        "src/railgauge/verdict/comparison/measurement_table.py",
+        "versions.setdefault(call.tool, set()).add(call.version)",
+        "versions[call.tool] = {call.version}",
+        "tests/unit/verdict/comparison/test_regressions.py tests/unit/cli/test_promote.py",
+    ),
+    Mutant(
         "a quiet reference judges a loaded pair",
         "src/railgauge/model/references.py",
-        '        "load": measurement.load,\n    }\n',
-        '        "load": "quiet",\n    }\n',
+        '        "load": measurement.load,\n        "warmup"',
+        '        "load": "quiet",\n        "warmup"',
         "tests/unit/model/test_references.py -k judges_nothing",
     ),
     Mutant(

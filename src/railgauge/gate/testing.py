@@ -251,9 +251,9 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
         again = set()
     for node in run.open_nodes:
         if node not in again:
-            run.decided[node] = (
-                _reason_to_stay_out(verdict, node, kept[node]) if node in kept else ""
-            )
+            run.decided[node] = ""
+            if node in kept:
+                run.decided[node] = _reason_to_stay_out(verdict, node, kept[node])
     _accuse_partners(run, verdict, guilty, say, spared)
     if again:
         # Drained before the next round, so that nothing can open it.
@@ -316,13 +316,16 @@ def require_reserved(run: Run) -> None:
     missing = sorted(set(run.open_nodes) - covered)
     if not missing:
         return
-    slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")
+    # Slurm deletes a reservation if slurm.conf loses one of its nodes.
+    known = slurm_nodes.show_known(missing)
+    slurm_nodes.drain(known, f"gate run {run.id} lost its reservation")
     for node in missing:
-        run.decided[node] = "its reservation was deleted during the test"
+        deleted = "its reservation was deleted during the test"
+        run.decided[node] = deleted if node in known else slurm_nodes.UNKNOWN
         run.lost.append(node)
     run.save()
     if None in reserved:
         raise LostReservationError(
-            f"reservation {run.reservation} is gone; {hostlist.fold(missing)} drained again",
+            f"reservation {run.reservation} is gone; {hostlist.fold(known)} drained again",
             next_step="railgauge gate run --act",
         )

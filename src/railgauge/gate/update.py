@@ -104,7 +104,6 @@ def start(roll: Roll) -> None:
 
 
 def state(roll: Roll) -> State:
-    """The state of the batch's update."""
     update = roll.update
     if update is None:
         return State("unknown", "its journal does not say which process installs it")

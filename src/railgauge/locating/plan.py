@@ -167,15 +167,17 @@ class _Plan:
         self.ends = ends
         self.free = dict.fromkeys(ends)
         self.pairs: list[Pair] = []
-        self.routed = evidence.routes is not None and evidence.directed
-        #: how many of the chosen pairs take each link, where that has a limit
-        self.taken: Counter[sharing.Link] | None = Counter() if self.routed else None
-        #: So many pairs may share a link: one where a pair is to be judged, else as many as the
-        #: links carry where a fabric is not oversubscribed.
-        self.most_on_link = 1
-        if evidence.routes is not None and self.leaf_of and not is_open(located):
-            at_leaf = max(Counter(self.leaf_of.values()).values())
-            self.most_on_link = max(1, at_leaf // max(evidence.routes.spines, 1))
+        #: how many of the chosen pairs take each link
+        self.taken: Counter[sharing.Link] = Counter()
+        #: the links of pairs that must not share them
+        self.apart: set[sharing.Link] = set()
+        #: Of known routes so many pairs may share a link: one where a pair is to be judged, else as
+        #: many as the links carry where a fabric is not oversubscribed.
+        self.most_on_link: int | None = None
+        if evidence.routes is not None and evidence.directed:
+            at_leaf = max(Counter(self.leaf_of.values()).values(), default=0)
+            carried = max(1, at_leaf // max(evidence.routes.spines, 1))
+            self.most_on_link = 1 if is_open(located) else carried
         suspected = {
             end
             for suspect in located.suspects
@@ -223,17 +225,18 @@ class _Plan:
             for pair in self.lows
             if pair not in done and self._is_low_pair_of(suspect, pair)
         ]
-        if again and self.taken is None:
-            self.taken = Counter()
         for pair in again:
-            if self.free.keys() >= set(pair) and self._has_links(pair):
+            links = self.evidence.links(pair)
+            if self.free.keys() >= set(pair) and not any(self.taken[link] for link in links):
                 self._measure(*pair)
+                self.apart.update(links)
 
     def _has_links(self, pair: Pair) -> bool:
-        """Whether a pair may be measured: with no other one on its links, where that is needed."""
-        taken = self.taken
-        return taken is None or all(
-            taken[link] < self.most_on_link for link in self.evidence.links(pair)
+        """Whether a pair may be measured by the links that other pairs take."""
+        links = self.evidence.links(pair)
+        most = self.most_on_link
+        return self.apart.isdisjoint(links) and (
+            most is None or all(self.taken[link] < most for link in links)
         )
 
     def _is_low_pair_of(self, suspect: Suspect, pair: Pair) -> bool:
@@ -247,8 +250,7 @@ class _Plan:
 
     def _measure(self, sender: End, receiver: End) -> None:
         self.pairs.append((sender, receiver))
-        if self.taken is not None:
-            self.taken.update(self.evidence.links((sender, receiver)))
+        self.taken.update(self.evidence.links((sender, receiver)))
         del self.free[sender], self.free[receiver]
 
     # ---- suspects ----
@@ -266,29 +268,13 @@ class _Plan:
         ]
         if is_pair and any(measure.need == "pair" for measure in suspect.confirm):
             for pair in lows:
-                fits = self.free.keys() >= set(pair) and self._is_apart(pair)
-                if fits and self._has_links(pair):
+                if self.free.keys() >= set(pair) and self._has_links(pair):
                     self._measure(*pair)
             return
         needy = {measure.a for measure in suspect.confirm}
         for end in suspect.ends:
             if not is_pair or not needy.isdisjoint((end.name, end.node)):
                 self._partner(suspect, end, [pair for pair in lows if end in pair])
-
-    def _is_apart(self, pair: Pair) -> bool:
-        """Whether a suspect pair may be measured again with those that are chosen already. Flows
-        between two leaves that were low in the same rounds may have shared one link there, and
-        would share it again; not those of a pair that was low once while no other there was.
-        """
-        results, between = self.evidence.results, self._leaves(pair)
-        if None in between or all(self._leaves(other) != between for other in self.pairs):
-            return True
-        low = [n for n in self.evidence.lows if self._leaves(results[n].ends) == between]
-        together = Counter(results[n].round for n in low)
-        return any(results[n].ends == pair and together[results[n].round] == 1 for n in low)
-
-    def _leaves(self, pair: Pair) -> tuple[str | None, str | None]:
-        return self.leaf_of.get(pair[0]), self.leaf_of.get(pair[1])
 
     def _partner(self, suspect: Suspect, end: End, own: Sequence[Pair]) -> None:
         """Give an end the partner that tells most: in the part in which it was low."""
@@ -437,20 +423,12 @@ class _Plan:
         """Pair the free ends, rail by rail, with ends that they have not met. Where a suspect meets
         another leaf, so do they: it needs others to be compared with.
         """
-        if self.routed and self.across:
-            self._match_links()
-        of_fabric = any(s.kind in ("leaf", "uplink") for s in self.located.suspects)
-        # Flows of other leaves would meet on links, and be low as well.
-        across = (
-            self.taken is None
-            and not of_fabric
-            and (
-                self.across
-                or any(
-                    self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
-                )
-            )
+        across = self.across or any(
+            self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
         )
+        if across and self.most_on_link is not None:
+            self._match_links()
+            across = False
         rails: dict[str | None, list[End]] = {}
         for end in self.ends:
             if end in self.free:
@@ -458,7 +436,7 @@ class _Plan:
         for ends in rails.values():
             if across or not self.leaf_of:
                 self._match(sorted(ends, key=lambda end: self.leaf_of.get(end, "")))
-                continue
+            ends = [end for end in ends if end in self.free]
             leaves: dict[str, list[End]] = {}
             for end in ends:
                 leaves.setdefault(self.leaf_of.get(end, ""), []).append(end)
@@ -498,4 +476,6 @@ class _Plan:
         for one, other in pairs if half else ():
             if one.node != other.node:
                 sends = (self.balance[one], other.order) <= (self.balance[other], one.order)
-                self._measure(*((one, other) if sends else (other, one)))
+                pair = (one, other) if sends else (other, one)
+                if self._has_links(pair):
+                    self._measure(*pair)

@@ -27,8 +27,9 @@ def links(
     for sender, receiver in (ends,) if directed else (ends, ends[::-1]):
         up, down = leaf_of.get(sender), leaf_of.get(receiver)
         if up is not None and down is not None and up != down:
-            spine = routes.spine(up, sender, receiver) if routes else ""
-            arriving = routes.arriving_from(up, sender, receiver) if routes else ""
+            way = up, sender, receiver
+            spine = routes.spine(*way) if routes else ""
+            arriving = routes.arriving_from(*way) if routes else ""
             found += [(up, spine, True), (down, arriving, False)]
     return tuple(found)
 

@@ -365,10 +365,12 @@ class Line(NamedTuple):
 
 
 def read_record(
-    path: Path, kept: Callable[[Result, Line], Result] = lambda result, _: result
+    path: Path,
+    kept: Callable[[Result, Line], Result] = lambda result, _: result,
+    kind: type[Result] = Result,
 ) -> Record | None:
     """The record at `path`, None where there is none; BrokenRecordError where it is damaged.
-    `kept` says what is kept of each result.
+    `kind` says what is read of each result, and `kept` what is kept of it.
     """
     try:
         with path.open("rb") as stream:
@@ -377,9 +379,10 @@ def read_record(
             results, start = [], len(first)
             # Line by line: of a large sweep the text takes as much memory as what is made of it.
             for number, line in enumerate(stream, 2):
-                result = _valid(
-                    functools.partial(Result.model_validate_json, line), f"{path}:{number}"
-                )
+                try:
+                    result = kind.model_validate_json(line)
+                except pydantic.ValidationError as error:
+                    raise _broken(error, f"{path}:{number}") from None
                 results.append(kept(result, Line(path, start, len(line), result.place)))
                 start += len(line)
         if not isinstance(case, dict) or case.get("results") != len(results):
@@ -429,9 +432,13 @@ def _valid(make: Callable[[], _Content], where: str) -> _Content:
     try:
         return make()
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenRecordError(f"{where}: {place}: {first['msg']}") from None
+        raise _broken(error, where) from None
+
+
+def _broken(error: pydantic.ValidationError, where: str) -> BrokenRecordError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the document"
+    return BrokenRecordError(f"{where}: {place}: {first['msg']}")
 
 
 def read_plan(path: Path) -> tuple[Planned, ...] | None:

@@ -326,7 +326,21 @@ def test_conditions_are_seen() -> None:
         "sizes": [65536],
         "iterations": 846,
         "gid_index": 1,
+        "bound_to_numa": False,
     }
+
+
+def test_the_numa_node_that_perftest_bound_itself_to_is_seen_of_each_end() -> None:
+    """As ctx_print_test_info of perftest 26.04 prints it, below `Data ex. method`."""
+    client, server = (
+        printed(RUNS["write"], side).replace(
+            " Data ex. method : Ethernet\n",
+            " Data ex. method : Ethernet\n NUMA node       : 0\n",
+        )
+        for side in ("client", "server")
+    )
+    assert judged("write", client, server).seen["bound_to_numa"] is True
+    assert judged("write", client).seen["bound_to_numa"] == [False, True]
 
 
 def test_warnings_between_header_and_row_are_tolerated() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,13 @@ from railgauge.checks.collectives.nccl_cases import fabric_of, places_of
 from railgauge.checks.framework import topology
 from railgauge.checks.framework.bounds import Source, find_stored, in_order
 from railgauge.checks.framework.cases import Case, GroupCase
+from railgauge.checks.framework.dependencies import (
+    NODE,
+    Known,
+    cases_needed,
+    known_places,
+    nodes_in,
+)
 from railgauge.checks.framework.observation import Facts, Observation
 from railgauge.checks.jobs import container, lost_links
 from railgauge.checks.jobs.group_launches import LaunchCheck
@@ -27,8 +34,8 @@ from railgauge.checks.jobs.uplink_counters import (
     least_even_first,
     least_even_note,
 )
-from railgauge.checks.preflight.firmware_and_tuning import of_states
-from railgauge.checks.rdma.rail import of_rails_among
+from railgauge.checks.preflight.node_state import NAME, NodeStateCases
+from railgauge.checks.rdma.rail import known_rails, of_rails_among
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
@@ -67,6 +74,8 @@ class NcclCheck(LaunchCheck):
 
     scale: Scale
     tool = nccl_tests
+    #: rails between its nodes have probes of their own
+    stopped_by = frozenset({"state"})
     table = TableOrder(
         column="busbw",
         metrics=("busbw", "busbw_in_place"),
@@ -148,13 +157,32 @@ class NcclCheck(LaunchCheck):
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
         if self.rehearsal:
             return ()  # stand-ins need no healthy node, and no other check is there
-        assert isinstance(place, GroupCase)
+        return self._before(place)
+
+    def cases_needed(self) -> Iterable[str]:
+        if self.rehearsal:
+            return ()
+        return cases_needed(self.places, self._before, self._preflights)
+
+    @property
+    def _preflights(self) -> tuple[Known, Known]:
+        """The preconditions of nodes, and of rails."""
+        return known_places(NAME, NodeStateCases, NODE), known_rails()
+
+    @functools.cached_property
+    def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
+        """A place's needs, by what is looked up once: a large partition has many groups."""
         partition = self.partition_data
-        fabric = fabric_of(partition)
-        domains = fabric.domains(place.transport, places_of(partition, place.nodes))
-        crosses = fabric.crosses_nics(place.transport, domains)
-        among = of_rails_among(place.partition, place.nodes) if crosses else []
-        return [*of_states(place), *among]
+        fabric, (states, rails) = fabric_of(partition), self._preflights
+
+        def before(place: Case) -> list[tuple[str, str]]:
+            assert isinstance(place, GroupCase)
+            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
+            crosses = rails and fabric.crosses_nics(place.transport, domains)
+            among = of_rails_among(place.partition, place.nodes) if crosses else []
+            return [*nodes_in(states, place), *among]
+
+        return before
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -207,9 +235,21 @@ class NcclCheck(LaunchCheck):
             else None
         )
 
-    def alike(self) -> Hashable:
+    def kinds_of(self, places: Sequence[Case]) -> Sequence[Hashable]:
         """How many domains and devices: what a group can reach follows from them."""
-        return self.domains, min(map(len, self.devices))
+        partition = self.partition_data
+        fabric, has_absent = fabric_of(partition), bool(partition.extras.absent)
+        kinds: list[Hashable] = []
+        for place in places:
+            assert isinstance(place, GroupCase)
+            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
+            if has_absent:
+                with self.at(place):
+                    kinds.append((domains, min(map(len, self.devices))))
+            else:
+                # As a rule, and a large partition has many groups.
+                kinds.append((domains, len(fabric.devices(place.transport))))
+        return kinds
 
     def bounds(self) -> Mapping[str, float]:
         """The bounds of the largest message that are of this system."""
@@ -380,9 +420,10 @@ class NcclCheck(LaunchCheck):
         slowest = {"launch": self.launch["launch"], "slowest_of": len(self.launch["places"])}
         # Of every node by its first rank, which watched its counters.
         facts: dict[str, dict[str, Any]] = {}
+        how = {"collective": self._settings(used)} if used.seen else {}
         for line in lines:
             if line.call.host not in facts or "links" in line.facts:
-                facts[line.call.host] = {**line.facts, **slowest}
+                facts[line.call.host] = {**line.facts, **slowest, **how}
         failures = self.not_launched() or self._job_failures(calls, logs)
         reading = self._with_balance(reading)
         if reading.ok and not failures:
@@ -403,6 +444,16 @@ class NcclCheck(LaunchCheck):
             failures,
             self.claims(reading, facts),
         )
+
+    def _settings(self, used: nccl_log.Used) -> Mapping[str, Any]:
+        """What moves numbers by a third, and is no part of a measurement's condition: two campaigns
+        are compared where both have the same.
+        """
+        return {
+            "nvls": bool(used.seen.get("nvls")),
+            "sharp": bool(used.seen.get("collnet")),
+            "warmup": self.options.warmup,
+        }
 
     def _with_balance(self, reading: Reading) -> Reading:
         """With how evenly uplinks shared the alltoall, where they were counted around it."""

@@ -79,6 +79,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: what moves data, where transfers by several tools are compared
     transfer_tool: str = ""
+    #: the kinds of failures of a node's preflight that keep this check from the node
+    stopped_by: frozenset[str] = frozenset({"path", "state"})
     #: no job of a partition is submitted before all checks with a lower turn have ended there
     turn: int = 0
     #: the metrics that must have a reference; none: as `gates` says, as a rule all
@@ -289,13 +291,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     passed[case] = {
                         judged.place.place
                         for judged in check.results
-                        if judged.satisfies_dependents
+                        if check.satisfies(self, judged)
                     }
                 if name not in passed[case]:
                     unmet_places.append(f"{checks[case]} {name}")
             if unmet_places:
                 reasons[place.place] = f"{PRECONDITION_FAILED}{'; '.join(unmet_places)}"
         return reasons
+
+    def satisfies(self, dependent: StrictCheck, judged: Judged) -> bool:
+        """Whether the result of a place lets a check that needs it be measured."""
+        return judged.satisfies_dependents
 
     def select_places(self) -> None:
         """Leave out places that must not be measured, before the job is submitted."""

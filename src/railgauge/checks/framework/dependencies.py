@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,11 @@ def _known_places(
 ) -> Known:
     """The same by its key: the system, the session's variables, and the systems' folder."""
     sweeps = cases().sweeps
-    return {
-        key(place): (numbered(check, number, len(sweeps)), place.place)
-        for number, sweep in enumerate(sweeps)
-        for place in sweep.places
-    }
+    known: dict[Hashable, tuple[str, str]] = {}
+    for number, sweep in enumerate(sweeps):
+        name = numbered(check, number, len(sweeps))
+        known.update((key(place), (name, place.place)) for place in sweep.places)
+    return known
 
 
 def numbered(check: str, number: int, count: int) -> str:
@@ -52,6 +52,23 @@ def numbered(check: str, number: int, count: int) -> str:
     values of its only parameter.
     """
     return check if count == 1 else f"{check}_{number:0{len(str(count))}}"
+
+
+def cases_needed(
+    places: Iterable[Case],
+    needs: Callable[[Case], Iterable[tuple[str, str]]],
+    preflights: Iterable[Known],
+) -> dict[str, None]:
+    """The cases of preflights that these places need, in the order in which places need them. A few
+    places tell where there is one case of each.
+    """
+    there = {case for known in preflights for case, _ in known.values()}
+    needed: dict[str, None] = {}
+    for place in places:
+        if len(needed) == len(there):
+            break
+        needed.update(dict.fromkeys(case for case, _ in needs(place)))
+    return needed
 
 
 def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:

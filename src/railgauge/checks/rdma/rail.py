@@ -15,9 +15,15 @@ from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.checks.framework import minimum_bounds, schedule
 from railgauge.checks.framework.cases import Case, Mismatch, RailCase
-from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
+from railgauge.checks.framework.dependencies import (
+    NODE,
+    Known,
+    cases_needed,
+    known_places,
+    nodes_in,
+)
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours, ring
-from railgauge.checks.preflight.rails_and_bond import NAME, PathCases
+from railgauge.checks.preflight.node_state import NAME, NodeStateCases
 from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -51,20 +57,19 @@ class RailLinks(PairCases[RailCase]):
         if self.lacks_description(partition):
             return
         shift = self.rails == "all" and schedule.of(partition).schedule == "shift"
+        probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
         once = neighbours(partition)
-        of_once = set(once)
+        of_once = {pair.nodes for pair in once}
         for pair in ring(partition) if self.rails in ("each", "all") else once:
             # Data goes from client to server, and each must be client once: of one that has one
             # partner alone the same rails both ways.
-            which: Rails = self.rails if pair in of_once else "same"
-            probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
-            there = [
-                frozenset(partition.extras.rails_of(node)) for node in (pair.server, pair.client)
-            ]
-            for server, client in _shifted(fabric) if shift else _rails(fabric, which):
-                is_there = server in there[0] and client in there[1]
-                if is_there and (server != client or not probed):
-                    yield RailCase(*pair.ends, server, client)
+            which: Rails = self.rails if pair.nodes in of_once else "same"
+            there = [partition.extras.rails_of(node) for node in pair.nodes]
+            ends = pair.ends
+            for rails in _shifted(fabric) if shift else _rails(fabric, which):
+                is_there = rails[0] in there[0] and rails[1] in there[1]
+                if is_there and not (probed and rails[0] == rails[1]):
+                    yield RailCase(*ends, *rails)
 
     def lacks_description(self, partition: Partition) -> str:
         if self.only and not attrgetter(self.only)(fabric_of(partition)):
@@ -120,7 +125,12 @@ def of_rails(
     partition: str, server: str, client: str, rails: Collection[int]
 ) -> list[tuple[str, str]]:
     """The RailProbes from one node to another over these rails, as far as there are any."""
-    return _rails_in(known_places(PROBE, RailProbes, _RAIL), (partition, server, client), rails)
+    return _rails_in(known_rails(), (partition, server, client), rails)
+
+
+def known_rails() -> Known:
+    """The RailProbes of this session, by partition, server, client and the rail of both."""
+    return known_places(PROBE, RailProbes, _RAIL)
 
 
 def _rails_in(
@@ -156,7 +166,7 @@ def _probes(
 ) -> Mapping[tuple[str, str], Sequence[tuple[str, tuple[str, str]]]]:
     """Of one system, the nodes of one session, and the folder that the systems are in."""
     probes: dict[tuple[str, str], list[tuple[str, tuple[str, str]]]] = {}
-    for key, need in known_places(PROBE, RailProbes, _RAIL).items():
+    for key, need in known_rails().items():
         assert isinstance(key, tuple)
         partition, server, client, _ = key
         probes.setdefault((partition, server), []).append((client, need))
@@ -173,6 +183,8 @@ class RdmaCheck(PairCheck):
     tool = perftest
     helpers = (("ethtool", "--version"), ("rdma", "-V"))
     unmeasured: str | None = perftest.NO_CLOCK.pattern
+    #: its numbers tell what another firmware or tuning than expected costs
+    stopped_by = frozenset({"path"})
     #: whether the rails must have passed their RailProbe
     needs_rails = True
 
@@ -218,33 +230,25 @@ class RdmaCheck(PairCheck):
         return self._before(place)
 
     def cases_needed(self) -> Iterable[str]:
-        """The cases that all places need; a few places tell where there is one case of each."""
-        there = {case for known in self._preflights for case, _ in known.values()}
-        needed: dict[str, None] = {}
-        before = self._before
-        for place in self.places:
-            if len(needed) == len(there):
-                break
-            needed.update(dict.fromkeys(case for case, _ in before(place)))
-        return needed
+        return cases_needed(self.places, self._before, self._preflights)
 
     @property
     def _preflights(self) -> tuple[Known, Known]:
-        """The preconditions of paths, and of rails."""
-        probes = known_places(PROBE, RailProbes, _RAIL) if self.needs_rails else {}
-        return known_places(NAME, PathCases, NODE), probes
+        """The preflights of nodes, and of rails."""
+        probes = known_rails() if self.needs_rails else {}
+        return known_places(NAME, NodeStateCases, NODE), probes
 
     @functools.cached_property
     def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
         """A place's needs, by what is looked up once: a large partition has a hundred thousand
         places that ask.
         """
-        paths, probes = self._preflights
+        of_nodes, probes = self._preflights
 
         def before(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, RailCase)
             rails = {place.server_rail, place.client_rail}
-            return nodes_in(paths, place) + _rails_in(probes, place.ends, rails)
+            return nodes_in(of_nodes, place) + _rails_in(probes, place.ends, rails)
 
         return before
 

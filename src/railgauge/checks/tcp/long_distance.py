@@ -12,7 +12,7 @@ from reframe.core.builtins import variable
 from railgauge.checks.framework.cases import Case, WanCase, is_series
 from railgauge.checks.framework.observation import Facts
 from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours
-from railgauge.checks.preflight.rails_and_bond import of_paths
+from railgauge.checks.preflight.node_state import of_links
 from railgauge.common.spread import jain
 from railgauge.model import limits
 from railgauge.model.call import Call
@@ -209,6 +209,8 @@ class BondCheck(PairCheck):
 
     tool = iperf2
     metrics = ["bandwidth", "jain_index"]
+    #: its numbers tell what another firmware or tuning than expected costs
+    stopped_by = frozenset({"path"})
     duration_s = variable(int, value=4, loggable=True)
 
     @property
@@ -222,7 +224,7 @@ class BondCheck(PairCheck):
         return iperf2.Options(streams=self.bond.streams, duration_s=self.duration_s, drain_s=5)
 
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        return of_paths(place)
+        return of_links(place)
 
     def requested(self) -> Mapping[str, Any]:
         return iperf2.requested(self.options)

@@ -34,6 +34,7 @@ ORDERS: Mapping[str, type[_PlaceOrder]] = {
     "client_server": ClientServerOrder,
     "file_transfer": ClientServerOrder,
     "single_node": SingleNodeOrder,
+    "gpu_links": SingleNodeOrder,
 }
 
 #: The roles of each program, the one first that is counted as rank 0.
@@ -41,6 +42,7 @@ ROLES = {
     "client_server": ("server", "client"),
     "file_transfer": ("server", "client"),
     "single_node": ("node",),
+    "gpu_links": ("node",),
 }
 
 #: For what a node does before and after the tool, in a place's limit: describing its way, counters

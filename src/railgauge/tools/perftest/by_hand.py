@@ -108,5 +108,9 @@ BY_HAND = ByHand(
     exit_codes=2,
     marks=_MARKS,
     ends=ends,
-    changes=(Change((26, 4), "binds itself to the NUMA node of the NIC"),),
+    changes=(
+        Change(
+            (6, 29), "binds itself to the NUMA node of the NIC", "bound_to_numa", release="26.04"
+        ),
+    ),
 )

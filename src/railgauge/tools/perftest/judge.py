@@ -314,6 +314,8 @@ def _seen(outputs: Mapping[str, Output]) -> dict[str, Any]:
     }
     if indices := [output.gid_index for output in sides if output.gid_index is not None]:
         seen["gid_index"] = indices[0] if len(set(indices)) == 1 else indices
+    if bound := [output.bound_to_numa for output in sides if output.bound_to_numa is not None]:
+        seen["bound_to_numa"] = bound[0] if len(set(bound)) == 1 else bound
     return seen
 
 

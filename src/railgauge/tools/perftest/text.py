@@ -25,7 +25,7 @@ _OTHER_BANNER = re.compile(r"(?:RDMA_|Send|Atomic)[ \w]* Test")
 _WAITING = "Waiting for client to connect"
 _INFO = re.compile(
     r"\b(Device|Number of qps|Transport type|Connection type|TX depth|Mtu|Link type|GID index|"
-    r"rdma_cm QPs)\s*: *(\S+)"
+    r"rdma_cm QPs|NUMA node)\s*: *(\S+)"
 )
 _ADDRESS = re.compile(
     r"(local|remote) address:\s+LID (0x[0-9a-f]{1,8}|0{1,8}) QPN (0x[0-9a-f]{1,8}|0{1,8}) "
@@ -358,6 +358,7 @@ class _Reader:
             mtu_bytes=self._integer("Mtu"),
             link_type=self._stated("Link type"),
             gid_index=self._integer("GID index") if "GID index" in self.info else None,
+            bound_to_numa="NUMA node" in self.info,
             rdma_cm=self._stated("rdma_cm QPs") == "ON",
             local=tuple(self.addresses["local"]),
             remote=tuple(self.addresses["remote"]),

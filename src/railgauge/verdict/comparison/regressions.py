@@ -170,12 +170,18 @@ def _first(names: Sequence[str]) -> str:
 
 def _missing(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
     for side, when in (("before", f"in {earlier.id}"), ("after", "now")):
-        places = compared.missing.filter(pl.col("side") == side)["place"].unique().sort().to_list()
+        missing = compared.missing.filter(pl.col("side") == side)
+        places = missing["place"].unique().sort().to_list()
         if places:
+            # Of what the other side has.
+            given = missing["condition"].str.extract(f"{before_after.WITH}(.*)").drop_nulls()
+            settings = f" with {' or '.join(given.unique().sort())}" if given.len() else ""
+            conditions = missing["condition"].str.split(before_after.WITH).list.first()
+            under = _first(conditions.unique().sort().to_list())
             yield Finding(
                 "inconclusive",
                 "missing",
-                f"{_first(places)}: no number {when} to compare",
+                f"{_first(places)}: no number{settings} {when} to compare under {under}",
             )
 
 

@@ -545,15 +545,18 @@ def test_added_rounds_cross_the_links_that_routes_suspect() -> None:
         added = [name.partition("@")[0].split(":")[:2] for _, name in again(cluster)]
         return [(c, s) for s, c in added if leaves[c] != leaves[s]]
 
+    def crossed(of: list[tuple[str, str]]) -> list[tuple[str, int]]:
+        return [(leaves[client], names.index(server) % 2) for client, server in of]
+
     lid = 100
+    without = ways()
     # One pair crosses the link, and no two pairs share one.
-    with_routes = ways(hcas=hcas, routes=routes)
-    crossed = [(leaves[c], names.index(s) % 2) for c, s in with_routes]
-    assert ("leaf0", 0) in crossed
-    assert len(set(crossed)) == len(crossed)
+    links = crossed(ways(hcas=hcas, routes=routes))
+    assert ("leaf0", 0) in links
+    assert len(set(links)) == len(links)
     # LIDs were given again after the subnet was read.
     lid = 101
-    assert ways(hcas=hcas, routes=routes) == ways() != with_routes
+    assert ways(hcas=hcas, routes=routes) == without
 
 
 def failing_at_n2(facts: dict[str, Any]) -> Answer:
