@@ -2229,9 +2229,9 @@ MUTANTS = [
     Mutant(
         "a link of known routes is crossed by no further pairs",
         "src/railgauge/locating/plan.py",
-        "        self._cross_links()",
-        "",
-        "tests/unit/locating/test_links.py",
+        "fits = link in crossed and others.isdisjoint(crossed)",
+        "fits = False",
+        "tests/unit/verdict/location/test_subnet_routes.py -k third_pair",
     ),
     Mutant(
         "a link whose pairs were measured in one round is left open by a sweep",
@@ -2239,6 +2239,13 @@ MUTANTS = [
         "is_open(each[2]) or open_links(each[1], each[2])",
         "is_open(each[2])",
         "tests/unit/verdict/location/test_subnet_routes.py -k named_with_its_ports",
+    ),
+    Mutant(
+        "a node whose low results all cross one link is confirmed",
+        "src/railgauge/locating/nodes.py",
+        "enough = enough and not set.intersection(*links)",
+        "enough = bool(enough)",
+        "tests/unit/locating/test_links.py -k all_cross_one_link",
     ),
     Mutant(
         "an HCA with another LID by now has the routes of its old one",

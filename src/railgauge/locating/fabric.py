@@ -186,6 +186,9 @@ def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
         lows = paths.low_results.get(path, ())
         count.update({r for n in paths.results[path] if (r := results[n].round) is not None})
         low.update({r for n in lows if (r := results[n].round) is not None})
+    if found[0].part.kind == "link" and len(low) > 1:
+        # A schedule may have nearly all pairs of a link in one round.
+        return set()
     often = [r for r in count if count[r] >= _MOMENT]
     moments = {r for r in often if low[r] > _OF_MOMENT * count[r]}
     if len(low) == 1 and len(often) > 1:

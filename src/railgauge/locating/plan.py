@@ -126,10 +126,11 @@ def is_open(located: Located) -> bool:
     return not all(map(_is_settled, located.suspects))
 
 
-def open_links(evidence: Evidence, located: Located) -> list[Part]:
-    """The links of known routes with more low pairs than good ones, the worst first; without the
-    pairs that a confirmed part explains. Also where no suspect is left: a schedule may measure all
-    pairs that cross a link in one round, which may as well have been a bad moment.
+def open_links(evidence: Evidence, located: Located, least: int = 1) -> list[Part]:
+    """The links of known routes with more low pairs than good ones, by at `least` so many, the
+    worst first; without the pairs that a confirmed part explains. Also where no suspect is left: a
+    schedule may measure all pairs that cross a link in one round, which may as well have been a bad
+    moment.
     """
     if evidence.routes is None or not evidence.directed or not evidence.results:
         return []
@@ -142,7 +143,7 @@ def open_links(evidence: Evidence, located: Located) -> list[Part]:
         parts |= {name for end in pair for name in (end.name, end.node)}
         if parts.isdisjoint(confirmed):
             more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
-    links = tuple(link for link, count in more_low.items() if count > 0)
+    links = tuple(link for link, count in more_low.items() if count >= least)
     return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
 
 
@@ -206,6 +207,8 @@ class _Plan:
     def for_suspects(self) -> None:
         unconfirmed = [suspect for suspect in self.located.suspects if not suspect.confirmed]
         self._alone(unconfirmed)
+        # Of several low pairs that cross a link, a new one there tells more than they do again.
+        self._cross_links(several=True)
         for suspect in unconfirmed:
             self._for(suspect)
         self._cross_links()
@@ -383,13 +386,17 @@ class _Plan:
 
     # ---- links of known routes ----
 
-    def _cross_links(self) -> None:
+    def _cross_links(self, several: bool = False) -> None:
         """Where routes are known: a new pair over each link that may be at fault, in its direction,
-        and over no other such link. So the links of a low pair are told from each other.
+        and over no other such link. So the links of a low pair are told from each other. Or only
+        over links of `several` low pairs.
         """
-        links = open_links(self.evidence, self.located)
+        links = open_links(self.evidence, self.located, 2 if several else 1)
+        low = Counter(end for pair in self.lows for end in pair)
         for link in links[:_MOST_LINKS]:
             near = [end for end in self.free if self.leaf_of.get(end) == link.name]
+            # Other ends than those that are low already tell the link from them.
+            near.sort(key=lambda end: low[end])
             far = self._in_turn(end for end in self.free if self.leaf_of.get(end) != link.name)
             others = set(links) - {link}
             for one, other in itertools.islice(itertools.product(near, far), _MOST_TRIED):

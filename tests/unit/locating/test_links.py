@@ -66,3 +66,19 @@ def test_with_the_tables_of_opensm_a_slow_link_is_confirmed_by_round_4() -> None
     outcomes = [worlds.campaign(bench_fabric.world(fabric, seed, 6), seed) for seed in seeds]
     assert sum(outcome.found is not None and outcome.found <= 4 for outcome in outcomes) >= 38
     assert all(outcome.ends == outcome.others == [] for outcome in outcomes)
+
+
+def test_a_node_whose_low_results_all_cross_one_link_is_not_confirmed() -> None:
+    """Data of n00 for hosts with an even number goes by spine0, as that of n01 does."""
+    evidence = Evidence(LEAVES, directed=True, routes=Routes(SPINES))
+    low = [(0, 8), (0, 16), (0, 24), (0, 10)]
+    good = [(a, b) for a in range(32) for b in (9, 17, 25, 3) if a // 8 != b // 8 and a]
+    for number, (a, b) in enumerate(low):
+        evidence.add([Result(ENDS[a], ENDS[b], 60.0, number)])
+    for number, (a, b) in enumerate(good):
+        evidence.add([Result(ENDS[a], ENDS[b], 100.0 + number % 3 / 10, number % 4)])
+    assert locate(evidence).failing_nodes == []
+    # With a low result within its leaf it is no link.
+    evidence.add([Result(ENDS[0], ENDS[5], 60.0, 4), Result(ENDS[1], ENDS[4], 100.0, 4)])
+    evidence.add([Result(ENDS[n], ENDS[n + 1], 100.0, 5) for n in range(8, 32, 2)])
+    assert locate(evidence).failing_nodes == ["n00"]

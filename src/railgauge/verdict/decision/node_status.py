@@ -232,18 +232,17 @@ def to_measure(verdict: Verdict, node: str) -> list[str]:
 
 
 def links_at_fault(verdict: Verdict, node: str) -> list[str]:
-    """The links between switches that are at fault for sure, and that low results of a node show,
-    each with its ports where they are known.
+    """The links between switches that are at fault for sure, where a node failed with another one
+    at whose data the link is slow, and is not at fault itself; each with its ports.
     """
+    if node in verdict.failing_nodes:
+        return []
+    failed = [case for case in verdict.cases if case.failed and node in case.nodes]
     return [
         " ".join([f"uplink {suspect.name}", *(f"({port})" for port in suspect.ports)])
         for suspect in verdict.suspects
         if suspect.kind == "uplink" and suspect.confirmed
-        if any(
-            node in (w.a.partition(":")[0], w.b.partition(":")[0])
-            for w in suspect.evidence
-            if w.says == "convicts"
-        )
+        if any(c.check in suspect.checks and {*c.nodes} & {*suspect.nodes} for c in failed)
     ]
 
 
