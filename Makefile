@@ -1,5 +1,5 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
-.PHONY: help setup accept test release lint changelog package docs golden bench example soak drill compat mutants lab-up lab-down stack mirror lock-check distclean
+.PHONY: help setup accept test release lint changelog package docs golden bench example soak drill compat next-reframe mutants lab-up lab-down stack mirror lock-check distclean
 
 SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/package bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) $(wildcard findings/*.sh findings/common/*.sh) jobs/gate/railgauge.nhc
 
@@ -78,6 +78,10 @@ drill: ## the gate, patrol and locate against real faults: what they did, and ho
 compat: ## the suite, the gate and a stranger's first ten minutes with other versions: [RELEASES="bookworm trixie"]
 	bin/bootstrap lab dev
 	.venv/bin/python -m tests.lab.compat $(RELEASES)
+
+next-reframe: ## the tests of the guard and the checks with another ReFrame: CHECKOUT=DIR [LAB=1]
+	bin/bootstrap lab dev
+	.venv/bin/python -m tests.next_reframe "$(CHECKOUT)" $(LAB:%=--lab)
 
 mutants: ## take each protection away in turn, and see its test fail
 	bin/bootstrap lab dev

@@ -6,7 +6,7 @@ from railgauge.checks.framework.check import simple_test
 from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs.pairs import RingPairs
 from railgauge.checks.jobs.sweep import SweepCheck
-from railgauge.checks.preflight.rails_and_bond import of_paths
+from railgauge.checks.preflight.node_state import LinkPreconditions
 from railgauge.checks.tcp.long_distance import (
     WAN_PROGRAMS,
     WanCases,
@@ -50,15 +50,13 @@ class BondPair(SweepCheck):
     tags = {"tcp", "bond", "acceptance"}
     tool = iperf2
     programs = Programs(iperf2)
+    preconditions = LinkPreconditions()
     metrics = ["bandwidth", "jain_index"]
     gating = ("bandwidth", "jain_index")
 
     cases = RingPairs("bond")
     sweep = parameter(cases.sweeps, loggable=True)
     duration_s = variable(int, value=4, loggable=True)
-
-    def needs(self, place):
-        return of_paths(place)
 
     def run_at(self, place, partition):
         return bond_run(place, partition, self.duration_s)

@@ -58,11 +58,14 @@ def leave(
     compare: str | None = None,
     again: Mapping[str, tuple[str, float]] | None = None,
     load: Load | None = None,
+    server_version: str = "",
+    warmup: int | None = None,
 ) -> Campaign:
     """A campaign below `root`/campaigns with a place's value each; `retried` is a place that failed
     in a first run. `also` has one more measurement of a place, `facts` are those of each.
-    `compare` is the campaign that it is compared with; `again` has pairs that were measured once
-    more: name -> the planned place that they repeat, and the value.
+    `compare` is the campaign that it is compared with; `server_version` is that of the other end,
+    if there is one; `again` has pairs that were measured once more: name -> the planned place that
+    they repeat, and the value.
     """
     folder = root / "campaigns" / name(number)
     folder.mkdir(parents=True)
@@ -77,11 +80,15 @@ def leave(
             failure = (failures or {}).get(place)
             if place == retried and run == 0:
                 failure = Failure("tool-failed", "perftest ended with exit code 1")
-            rows = [Row(bandwidth(place, value, simulated=simulated, load=load), None, limit)]
+            condition = {"simulated": simulated, "load": load, "warmup": warmup}
+            rows = [Row(bandwidth(place, value, **condition), None, limit)]
             rows += [Row(also[place], None, None)] if also else []
-            call = records.call("perftest", version=f"Version: {version}")
+            calls = [
+                records.call("perftest", version=f"Version: {one}")
+                for one in filter(None, (server_version, version))
+            ]
             failed = [failure] if failure else []
-            document = records.record(rows, failed, [call], dict(facts or {}))
+            document = records.record(rows, failed, calls, dict(facts or {}))
             results.append({**document["results"][0], "place": place})
         for place, (planned, value) in (again or {}).items():
             rows = [Row(bandwidth(place.partition("@")[0], value), None, limit)]

@@ -76,7 +76,7 @@ METRICS: Mapping[str, Metric] = {
         *("GB/s", "more", "of copies between GPUs and hosts, the mean of nvbandwidth's matrix"),
         comparable=True,
     ),
-    "copy_bandwidth_min": Metric("GB/s", "more", "the slowest of them"),
+    "copy_bandwidth_min": Metric("GB/s", "more", "the slowest of them", comparable=True),
     "time": Metric("us", "less", "of one collective operation, out of place"),
     "time_in_place": Metric("us", "less", "of one collective operation, in place"),
 }
@@ -97,7 +97,8 @@ class Measurement:
     queue pairs. `nodes` are in the tool's own order (receiver, sender) or as the job listed them;
     empty where only a bare file was read. `rails` are the two ends' rails ("0-1"), by their place
     among the node's RDMA devices; `nics` are the logical NICs that were measured at once
-    ("eth1+eth2"), where each was chosen. `samples` is the number of iterations behind the value.
+    ("eth1+eth2"), where each was chosen. `samples` is the number of iterations behind the value,
+    `warmup` the number of iterations before them; None where the tool has none or states none.
     `window_bytes`, `congestion` and `delay_ms` (added round trip time) are what was asked for, None
     where nothing was. `within` says whether both nodes are on one leaf, `load` whether other places
     were measured at the same time; None where that is not known. `simulated` numbers come from a
@@ -121,6 +122,7 @@ class Measurement:
     nics: str | None = None
     within: Within | None = None
     load: Load | None = None
+    warmup: int | None = None
     simulated: bool = False
 
     def __post_init__(self) -> None:

@@ -156,6 +156,8 @@ class Condition(Strict):
     within: Within | None = None
     #: one place at a time, or others with it; none serves both that have no entry of their own
     load: Load | None = None
+    #: of nccl-tests; none serves every warm-up that has no entry of its own
+    warmup: int | None = None
 
     def matches(self, check: str, partition: str, measurement: Measurement) -> bool:
         """Whether every part that is stated is as measured."""
@@ -188,6 +190,7 @@ def _condition(check: str, partition: str, measurement: Measurement) -> dict[str
         "delay_ms": measurement.delay_ms,
         "within": measurement.within,
         "load": measurement.load,
+        "warmup": measurement.warmup,
     }
 
 
@@ -354,8 +357,8 @@ class References:
         """The reference for this very condition, or None: near is not the same.
 
         An entry whose `nodes` or `delay_ms` is `any` serves where none names the very one, an entry
-        without `rails`, `ranks`, `nics`, `within` or `load` where none names them. A baseline wins
-        over a published number, that over a floor.
+        without `rails`, `ranks`, `nics`, `within`, `load` or `warmup` where none names them. A
+        baseline wins over a published number, that over a floor.
         """
         parts = _condition(check, partition, measurement)
         key = (*parts.values(), measurement.metric)
@@ -440,7 +443,7 @@ _PARTS = tuple(_condition("", "", Measurement("bandwidth", 0, "", "", "")))
 #: The parts that an entry may leave open, and with what; it then serves where no other names them.
 _OPEN: Mapping[str, str | None] = {
     **{"nodes": "any", "ranks": None, "rails": None, "nics": None},
-    **{"delay_ms": "any", "within": None, "load": None},
+    **{"delay_ms": "any", "within": None, "load": None, "warmup": None},
 }
 
 

@@ -95,6 +95,7 @@ def _condition(entry: Entry) -> str:
         ("window", entry.window_bytes),
         ("ms", entry.delay_ms),
         ("nics", entry.nics),
+        ("warm-up", entry.warmup),
     )
     parts = [f"{entry.check} {entry.partition}", size, entry.operation, entry.transport]
     parts += [f"{name} {value}" for name, value in named if value is not None]

@@ -175,8 +175,9 @@ def _without_marks(text: str) -> list[Section]:
 
 
 def changes(tool: str) -> tuple[Change, ...]:
-    """What versions of a tool changed in its numbers."""
-    return _by_hand()[tool].changes
+    """What versions of a tool changed in its numbers; none of a tool that is not known here."""
+    known = _by_hand().get(tool)
+    return known.changes if known else ()
 
 
 # ---- marks ---------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ import pytest
 from railgauge import hostlist, paths, systems
 from railgauge.node.orchestration.conductor import launch_argv
 from railgauge.node.orchestration.sweep_file import Sweep
+from railgauge.slurm.client import option
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 
@@ -280,6 +281,23 @@ def test_a_checkout_whose_path_has_a_blank_is_one_word_of_a_job(tmp_path: Path) 
     for stage in cases.values():
         launch = (stage / _SCRIPT).read_text(encoding="utf-8").splitlines()[-1]
         assert f"PYTHONPATH={source}" in shlex.split(launch)
+
+
+@pytest.mark.parametrize("system", systems.names())
+def test_a_job_has_a_task_on_each_of_its_nodes(system: str) -> None:
+    """Slurm 26.05 refuses fewer tasks than nodes, and takes their number for that of the nodes."""
+    jobs = [
+        job
+        for path in (GOLDEN / system).glob("*.txt")
+        for job in path.read_text(encoding="utf-8").split("\n== ")
+    ]
+    asked = [
+        (option("ntasks", "n", words), option("nodelist", "w", words))
+        for words in (re.findall(r"^#SBATCH (\S+)$", job, re.MULTILINE) for job in jobs)
+    ]
+    sizes = [(int(tasks), len(hostlist.expand(nodes))) for tasks, nodes in asked if nodes]
+    assert sizes
+    assert [size for size in sizes if size[0] < size[1]] == []
 
 
 def test_every_golden_file_is_of_a_system() -> None:

@@ -21,6 +21,7 @@ from railgauge.verdict.logs import before_after
 from tests.command_line import invoke
 from tests.properties import tries
 from tests.unit.report.feeds.test_schemas import require
+from tests.unit.tools.test_perftest_json import BANDWIDTH, written
 from tests.unit.verdict.location.test_logs import OSU, PERFTEST, WHOLE, failed, later
 
 IPERF3 = (paths.HOME / "tests/data/iperf3/p4-3.18-client.json").read_text()
@@ -190,6 +191,18 @@ def test_versions_that_change_the_number_are_named_and_not_judged(tmp_path: Path
     assert place["verdict"] == "unknown" and "since 3.16" in place["not_judged"]
 
 
+def test_perftest_that_bound_itself_to_a_numa_node_is_not_judged(tmp_path: Path) -> None:
+    method = " Data ex. method : Ethernet\n"
+    bound = PERFTEST.replace(method, f"{method} NUMA node       : 0\n").replace("0.20 ", "0.05 ")
+    sides = (
+        write(tmp_path / "a.txt", PERFTEST),
+        write(tmp_path / "b.txt", bound.replace("0.000374", "0.0000954")),
+    )
+    answer = compare(*sides)
+    assert answer.exit_code == 2
+    assert "bound to numa False before, True after (since 26.04 it binds itself" in answer.output
+
+
 def test_other_warm_up_leaves_the_first_sizes_not_judged(tmp_path: Path) -> None:
     before = log(tmp_path / "before.log", 84.5)
     write(before, before.read_text().replace("warmup iters: 1", "warmup iters: 5"))
@@ -198,8 +211,11 @@ def test_other_warm_up_leaves_the_first_sizes_not_judged(tmp_path: Path) -> None
 
 
 def test_a_changed_number_of_a_tool_without_a_version_is_told_why_it_may_be(tmp_path: Path) -> None:
-    slow = PERFTEST.replace("0.20 ", "0.05 ").replace("0.000374", "0.0000954")
-    sides = write(tmp_path / "a.txt", PERFTEST), write(tmp_path / "b.txt", slow)
+    slow = {**BANDWIDTH, "BW_average": 98.0, "BW_peak": 98.1, "MsgRate": 0.186920}
+    sides = (
+        write(tmp_path / "a.json", written(BANDWIDTH)),
+        write(tmp_path / "b.json", written(slow)),
+    )
     answer = compare(*sides)
     assert answer.exit_code == 1 and "do not state the version of perftest" in answer.output
 

@@ -234,6 +234,11 @@ def retried(root: Path) -> list[str]:
     return [*several(root), measured.leave(root, 9, values(9), retried=PLACES[0]).id]
 
 
+def other_ends(root: Path) -> list[str]:
+    one = measured.leave(root, 9, values(9), server_version="6.25")
+    return [*several(root), one.id]
+
+
 def other_version(root: Path) -> list[str]:
     return [*several(root), measured.leave(root, 9, values(9), version="6.25").id]
 
@@ -289,7 +294,8 @@ def other_system(root: Path) -> list[str]:
         (failed, f"results that failed: {PLACES[0]}"),
         (low, f"results that failed: {PLACES[0]}"),
         (retried, f"results of a second try: {PLACES[0]}"),
-        (other_version, "several versions of perftest"),
+        (other_version, "several versions of perftest: Version: 6.24, Version: 6.25"),
+        (other_ends, "several versions of perftest: Version: 6.24, Version: 6.25"),
         (other_node, "several fingerprints on ns"),
         (other_node, "or measure those of one fingerprint: --nodes '"),
         (suspects, "1 suspect"),

@@ -274,8 +274,10 @@ def of_way(value: float, **parts: str) -> dict[str, Any]:
     return {**entry_with(value=value), **parts}
 
 
-@pytest.mark.parametrize("part", [{"load": "quiet"}, {"load": "loaded"}, {"within": "leaf"}, {}])
-def test_entry_without_way_or_load_serves_all(tmp_path: Path, part: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "part", [{"load": "quiet"}, {"load": "loaded"}, {"within": "leaf"}, {"warmup": 5}, {}]
+)
+def test_entry_without_way_load_or_warmup_serves_all(tmp_path: Path, part: dict[str, Any]) -> None:
     found = references.load("lab", written(tmp_path, entry()))
     measured = dataclasses.replace(MEASUREMENT, **part)
     assert found.find("Iperf2Pair", "ns", measured) is not None
@@ -290,9 +292,11 @@ def test_entry_without_way_or_load_serves_all(tmp_path: Path, part: dict[str, An
         ({"within": "leaf"}, {"within": "fabric"}),
         ({"within": "fabric"}, {"within": "leaf"}),
         ({"within": "leaf"}, {"load": "quiet"}),
+        ({"warmup": 5}, {"warmup": 1}),
+        ({"warmup": 5}, {}),
     ],
 )
-def test_entry_of_another_way_or_load_judges_nothing(
+def test_entry_of_another_way_load_or_warmup_judges_nothing(
     tmp_path: Path, stated: dict[str, Any], measured: dict[str, Any]
 ) -> None:
     found = references.load("lab", written(tmp_path, entry(**stated)))

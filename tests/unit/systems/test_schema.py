@@ -865,6 +865,7 @@ def test_folded_names_expand_to_themselves() -> None:
         ("mtu_bytes: 9000", "link_gbits: true", "link_gbits: Value error, expected a number"),
         ("mtu_bytes: 9000", "link_gbits: 400000000000", "less than or equal to 100000"),
         ("- name: gpu", "- name: g pu", "partitions.0.name: String should match pattern"),
+        ("name: alps", "name: al:ps", "name: String should match pattern"),
         ("- name: gpu", "- name: 1gpu", "partitions.0.name: String should match pattern"),
         ("scheduler: slurm", "max_jobs: yes", "max_jobs: Input should be a valid integer"),
         ("scheduler: slurm", "max_jobs: true", "max_jobs: Input should be a valid integer"),

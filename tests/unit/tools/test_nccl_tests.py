@@ -326,7 +326,7 @@ def test_a_measurement_tells_its_condition() -> None:
     assert dataclasses.replace(first, value=0.0).as_dict() == {
         **{"metric": "busbw", "value": 0.0, "unit": "GB/s", "tool": "nccl-tests"},
         **{"operation": "all_reduce", "transport": "one-hca", "size_bytes": 8, "ranks": 4},
-        **{"nodes": ["node1", "node2"], "samples": 20, "simulated": False},
+        **{"nodes": ["node1", "node2"], "samples": 20, "simulated": False, "warmup": 5},
         **dict.fromkeys(
             (
                 "streams",

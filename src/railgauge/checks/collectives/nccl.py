@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from railgauge.checks.collectives.nccl_run import NcclRun
 from railgauge.checks.framework import topology
 from railgauge.checks.framework.bounds import Source, find_stored, in_order
 from railgauge.checks.framework.cases import Case, GroupCase
+from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs import container, lost_links
@@ -29,8 +30,8 @@ from railgauge.checks.jobs.uplink_counters import (
     least_even_first,
     least_even_note,
 )
-from railgauge.checks.preflight.firmware_and_tuning import of_states
-from railgauge.checks.rdma.rail import of_rails_among
+from railgauge.checks.preflight.node_state import NAME, NodeStateCases, StatePreconditions
+from railgauge.checks.rdma.rail import known_rails, of_rails_among
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
@@ -72,6 +73,29 @@ class NcclPrograms(Programs):
         return "nccl-tests come from modules, the stack or an image, which only their job loads"
 
 
+class GroupPreconditions(StatePreconditions):
+    """The states of a group's nodes, and the RailProbes among them if data crosses NICs."""
+
+    def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
+        fabric, (states, rails) = fabric_of(partition), self._preflights()
+
+        def needs(place: Case) -> list[tuple[str, str]]:
+            assert isinstance(place, GroupCase)
+            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
+            crosses = rails and fabric.crosses_nics(place.transport, domains)
+            among = of_rails_among(place.partition, place.nodes) if crosses else []
+            return [*nodes_in(states, place), *among]
+
+        return needs
+
+    def cases(self) -> Collection[str]:
+        return {case for known in self._preflights() for case, _ in known.values()}
+
+    def _preflights(self) -> tuple[Known, Known]:
+        """The preflights of nodes, and of rails."""
+        return known_places(NAME, NodeStateCases, NODE), known_rails()
+
+
 class NcclCheck(LaunchCheck):
     """One collective over all GPUs of some nodes, a rank a GPU, in many such groups at once.
 
@@ -81,6 +105,7 @@ class NcclCheck(LaunchCheck):
 
     scale: Scale
     tool = nccl_tests
+    preconditions = GroupPreconditions()
     table = TableOrder(
         column="busbw",
         metrics=("busbw", "busbw_in_place"),
@@ -113,15 +138,8 @@ class NcclCheck(LaunchCheck):
         return run
 
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        if self.rehearsal:
-            return ()  # stand-ins need no healthy node, and no other check is there
-        assert isinstance(place, GroupCase)
-        partition = self.partition_data
-        fabric = fabric_of(partition)
-        domains = fabric.domains(place.transport, places_of(partition, place.nodes))
-        crosses = fabric.crosses_nics(place.transport, domains)
-        among = of_rails_among(place.partition, place.nodes) if crosses else []
-        return [*of_states(place), *among]
+        # Stand-ins need no healthy node, and no other check is there.
+        return () if self.rehearsal else super().needs(place)
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -174,9 +192,21 @@ class NcclCheck(LaunchCheck):
             else None
         )
 
-    def alike(self) -> Hashable:
+    def kinds_of(self, places: Sequence[Case]) -> Sequence[Hashable]:
         """How many domains and devices: what a group can reach follows from them."""
-        return self.group.domains, min(map(len, self.group.devices))
+        partition = self.partition_data
+        fabric, has_absent = fabric_of(partition), bool(partition.extras.absent)
+        kinds: list[Hashable] = []
+        for place in places:
+            assert isinstance(place, GroupCase)
+            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
+            if has_absent:
+                devices = self.run_at(place, partition).devices
+                kinds.append((domains, min(map(len, devices))))
+            else:
+                # As a rule, and a large partition has many groups.
+                kinds.append((domains, len(fabric.devices(place.transport))))
+        return kinds
 
     def bounds(self) -> Mapping[str, float]:
         """The bounds of the largest message that are of this system."""
@@ -330,9 +360,10 @@ class NcclCheck(LaunchCheck):
         slowest = {"launch": self.launch["launch"], "slowest_of": len(self.launch["places"])}
         # Of every node by its first rank, which watched its counters.
         facts: dict[str, dict[str, Any]] = {}
+        how = {"collective": self._settings(used)} if used.seen else {}
         for line in lines:
             if line.call.host not in facts or "links" in line.facts:
-                facts[line.call.host] = {**line.facts, **slowest}
+                facts[line.call.host] = {**line.facts, **slowest, **how}
         failures = self.not_launched() or self._job_failures(calls, logs)
         reading = self._with_balance(reading)
         if reading.ok and not failures:
@@ -353,6 +384,16 @@ class NcclCheck(LaunchCheck):
             failures,
             self.group.claims(reading, facts),
         )
+
+    def _settings(self, used: nccl_log.Used) -> Mapping[str, Any]:
+        """What moves numbers by a third, and is no part of a measurement's condition: two campaigns
+        are compared where both have the same.
+        """
+        return {
+            "nvls": bool(used.seen.get("nvls")),
+            "sharp": bool(used.seen.get("collnet")),
+            "warmup": self.group.options.warmup,
+        }
 
     def _with_balance(self, reading: Reading) -> Reading:
         """With how evenly uplinks shared the alltoall, where they were counted around it."""

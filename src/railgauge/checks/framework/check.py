@@ -284,13 +284,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     passed[case] = {
                         judged.place.place
                         for judged in check.results
-                        if judged.satisfies_dependents
+                        if check.satisfies(self, judged)
                     }
                 if name not in passed[case]:
                     unmet_places.append(f"{checks[case]} {name}")
             if unmet_places:
                 reasons[place.place] = f"{PRECONDITION_FAILED}{'; '.join(unmet_places)}"
         return reasons
+
+    def satisfies(self, dependent: StrictCheck, judged: Judged) -> bool:
+        """Whether the result of a place lets a check that needs it be measured."""
+        return judged.satisfies_dependents
 
     def select_places(self) -> None:
         """Leave out places that must not be measured, before the job is submitted."""

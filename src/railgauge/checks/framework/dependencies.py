@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import reframe.core.runtime as rt
 
@@ -43,11 +43,11 @@ def _known_places(
 ) -> Known:
     """The same by its key: the system, the session's variables, and the systems' folder."""
     sweeps = cases().sweeps
-    return {
-        key(place): (numbered(check, number, len(sweeps)), place.place)
-        for number, sweep in enumerate(sweeps)
-        for place in sweep.places
-    }
+    known: dict[Hashable, tuple[str, str]] = {}
+    for number, sweep in enumerate(sweeps):
+        name = numbered(check, number, len(sweeps))
+        known.update((key(place), (name, place.place)) for place in sweep.places)
+    return known
 
 
 def numbered(check: str, number: int, count: int) -> str:
@@ -63,8 +63,16 @@ def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:
     return [known[key] for key in wanted if key in known]
 
 
+#: Of the failures of a node's preflight those of rails and bond: the numbers of a pair tell what
+#: another firmware or tuning than expected costs.
+LINKS_ALONE = frozenset({"path"})
+
+
 class Preconditions:
     """The places of other checks that the places of a check need; none."""
+
+    #: the kinds of failures of a node's preflight that keep a check from the node
+    stopped_by: ClassVar[frozenset[str]] = frozenset({"path", "state"})
 
     def finder(self, partition: Partition) -> Callable[[Case], Sequence[tuple[str, str]]]:
         """What finds the needs of a place: unique names of cases, and their places. It is made

@@ -491,14 +491,16 @@ def _retests(
     """The orders for at most so many added rounds of a case; `folder` is that of its job."""
     extras, leaves = partition.extras, topology.leaves_of(partition)
     before = _rates_before(case, partition.name)
-    routes: Sequence[Sequence[str]] = ()
+    routes = None
     if extras.infiniband.static_routes:
-        routes = subnet_reading.static_routes(folder, nodes)
+        routes = subnet_reading.static_routes(folder)
+    hosts = {node.partition(".")[0] for node in nodes} | {*nodes}
     return Retests(
         rounds=rounds,
         slower=round(STANDS_OUT * extras.peer_spread, 3),
         leaves={node: leaves.of_node[node] for node in nodes} if leaves else {},
-        routes=routes,
+        hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
+        routes=routes.rows(hosts) if routes else (),
         before=before,
         change=extras.least_change if before else 0.0,
     )

@@ -17,6 +17,7 @@ from railgauge.campaign import variables
 from railgauge.checks.framework import schedule
 from railgauge.checks.framework.cases import Case, Mismatch, PairCase, RailCase
 from railgauge.checks.framework.dependencies import (
+    LINKS_ALONE,
     NODE,
     Known,
     Preconditions,
@@ -27,7 +28,7 @@ from railgauge.checks.framework.observation import Facts
 from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs.client_server import PairRun, PairTool
 from railgauge.checks.jobs.pairs import PairCases, neighbours, ring
-from railgauge.checks.preflight.rails_and_bond import NAME, PathCases
+from railgauge.checks.preflight.node_state import NAME, NodeStateCases
 from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
@@ -61,20 +62,19 @@ class RailLinks(PairCases[RailCase]):
         if self.lacks_description(partition):
             return
         shift = self.rails == "all" and schedule.of(partition).schedule == "shift"
+        probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
         once = neighbours(partition)
-        of_once = set(once)
+        of_once = {pair.nodes for pair in once}
         for pair in ring(partition) if self.rails in ("each", "all") else once:
             # Data goes from client to server, and each must be client once: of one that has one
             # partner alone the same rails both ways.
-            which: Rails = self.rails if pair in of_once else "same"
-            probed = self.rails == "all" and fabric.perftest.same_rails_by_probe
-            there = [
-                frozenset(partition.extras.rails_of(node)) for node in (pair.server, pair.client)
-            ]
-            for server, client in _shifted(fabric) if shift else _rails(fabric, which):
-                is_there = server in there[0] and client in there[1]
-                if is_there and (server != client or not probed):
-                    yield RailCase(*pair.ends, server, client)
+            which: Rails = self.rails if pair.nodes in of_once else "same"
+            there = [partition.extras.rails_of(node) for node in pair.nodes]
+            ends = pair.ends
+            for rails in _shifted(fabric) if shift else _rails(fabric, which):
+                is_there = rails[0] in there[0] and rails[1] in there[1]
+                if is_there and not (probed and rails[0] == rails[1]):
+                    yield RailCase(*ends, *rails)
 
     def lacks_description(self, partition: Partition) -> str:
         if self.only and not attrgetter(self.only)(fabric_of(partition)):
@@ -130,7 +130,12 @@ def of_rails(
     partition: str, server: str, client: str, rails: Collection[int]
 ) -> list[tuple[str, str]]:
     """The RailProbes from one node to another over these rails, as far as there are any."""
-    return _rails_in(known_places(PROBE, RailProbes, _RAIL), (partition, server, client), rails)
+    return _rails_in(known_rails(), (partition, server, client), rails)
+
+
+def known_rails() -> Known:
+    """The RailProbes of this session, by partition, server, client and the rail of both."""
+    return known_places(PROBE, RailProbes, _RAIL)
 
 
 def _rails_in(
@@ -166,7 +171,7 @@ def _probes(
 ) -> Mapping[tuple[str, str], Sequence[tuple[str, tuple[str, str]]]]:
     """Of one system, the nodes of one session, and the folder that the systems are in."""
     probes: dict[tuple[str, str], list[tuple[str, tuple[str, str]]]] = {}
-    for key, need in known_places(PROBE, RailProbes, _RAIL).items():
+    for key, need in known_rails().items():
         assert isinstance(key, tuple)
         partition, server, client, _ = key
         probes.setdefault((partition, server), []).append((client, need))
@@ -175,17 +180,18 @@ def _probes(
 
 @dataclasses.dataclass(frozen=True)
 class RailPreconditions(Preconditions):
-    """Paths of the nodes, and the RailProbes of the rails where `probed`."""
+    """Rails of the nodes, and the RailProbes of the rails where `probed`."""
 
     probed: bool = True
+    stopped_by = LINKS_ALONE
 
     def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
-        paths, probes = self._preflights()
+        of_nodes, probes = self._preflights()
 
         def needs(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, RailCase)
             rails = {place.server_rail, place.client_rail}
-            return nodes_in(paths, place) + _rails_in(probes, place.ends, rails)
+            return nodes_in(of_nodes, place) + _rails_in(probes, place.ends, rails)
 
         return needs
 
@@ -194,9 +200,9 @@ class RailPreconditions(Preconditions):
         return {case for known in self._preflights() for case, _ in known.values()}
 
     def _preflights(self) -> tuple[Known, Known]:
-        """The preconditions of paths, and of rails."""
-        probes = known_places(PROBE, RailProbes, _RAIL) if self.probed else {}
-        return known_places(NAME, PathCases, NODE), probes
+        """The preflights of nodes, and of rails."""
+        probes = known_rails() if self.probed else {}
+        return known_places(NAME, NodeStateCases, NODE), probes
 
 
 _, *_VERSION = perftest.version_argv()

@@ -20,7 +20,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("started", "partition", "check", "place", "nodes", "rails", "nics"), str),
     **dict.fromkeys(("run", "session"), int),
     **dict.fromkeys(("tool", "operation", "transport"), str),
-    **dict.fromkeys(("size_bytes", "streams", "ranks", "samples", "window_bytes"), int),
+    **dict.fromkeys(("size_bytes", "streams", "ranks", "samples", "warmup", "window_bytes"), int),
     "congestion": str,
     "delay_ms": float,
     "metric": str,

@@ -12,13 +12,25 @@ from typing import Any
 class Change:
     """A change since a version. `stated` names what outputs state of it (`Reading.seen`): where
     both do, these values decide and not the versions. `first_sizes`: it changes the first sizes of
-    a run only.
+    a run only. `release` is the name of that version where the tool counts otherwise than its
+    releases do.
     """
 
     since: tuple[int, ...]
     what: str
     stated: str = ""
     first_sizes: bool = False
+    release: str = ""
+
+    @property
+    def named(self) -> str:
+        """The version as people know it."""
+        return self.release or ".".join(str(part) for part in self.since)
+
+    def is_in(self, version: str) -> bool | None:
+        """Whether a version has it; None where the text states none."""
+        numbers = _version(version)
+        return numbers >= self.since if numbers else None
 
     def between(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool | None:
         """Whether two runs differ in it; None where that is not known."""

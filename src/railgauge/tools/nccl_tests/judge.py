@@ -562,6 +562,7 @@ def _measurements(
                         nodes=nodes,
                         ranks=verdict.ranks,
                         samples=result.iterations and result.iterations * len(repeated),
+                        warmup=result.warmup,
                         simulated=simulated,
                     )
 

@@ -100,6 +100,7 @@ BY_HAND = ByHand(
         "queue_pairs": integer,
         "rdma_cm": yes_or_no,
         "connection_type": identifier,
+        "data_validation": yes_or_no,
     },
     _options,
     of_sides(TOOL, read),
@@ -108,5 +109,9 @@ BY_HAND = ByHand(
     exit_codes=2,
     marks=_MARKS,
     ends=ends,
-    changes=(Change((26, 4), "binds itself to the NUMA node of the NIC"),),
+    changes=(
+        Change(
+            (6, 29), "binds itself to the NUMA node of the NIC", "bound_to_numa", release="26.04"
+        ),
+    ),
 )

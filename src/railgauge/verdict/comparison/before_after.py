@@ -1,10 +1,11 @@
 """A comparison of two sets of runs, place by place: of campaigns, or of anyone's numbers.
 
 A side is a frame with a row for each measurement and the columns `place`, `condition`, `of_class`,
-`family` (a check), `partition`, `run`, `value`, `less` (less is better), `unit`, `decides` (an
-unknown result here makes the whole inconclusive), `margin` (the smallest change that matters, a
-share; the same within a class) and `nodes` (separated by commas). `link_changes.py` has the
-statistics.
+`family` (a check), `partition`, `built` (what the tool's version changed), `warmup`, `run`,
+`value`, `less` (less is better), `unit`, `decides` (an unknown result here makes the whole
+inconclusive), `margin` (the smallest change that matters, a share; the same within a class) and
+`nodes` (separated by commas). `built` and `warmup` are null where they are not known, and a part of
+the condition where they differ. `link_changes.py` has the statistics.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ import polars as pl
 from railgauge import textfile
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
-from railgauge.verdict.comparison import link_changes, power
+from railgauge.tools import recognize
+from railgauge.verdict.comparison import (
+    collective_settings,
+    link_changes,
+    measurement_table,
+    power,
+)
 from railgauge.verdict.comparison.csvfile import separator
 from railgauge.verdict.comparison.link_changes import WORDS, Contrast, Samples, Word
 from railgauge.verdict.comparison.significance import Ints, numbered
@@ -33,8 +40,9 @@ DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.comp
 
 #: The columns of a campaign's table that its side is made of.
 TABLE_COLUMNS = (
+    "settings",
     *("gates", "vouched", "metric", "run", "condition", "launch", "nodes", "place", "peers"),
-    *("check", "value", "partition", "again"),
+    *("check", "value", "partition", "again", "tool", "version", "warmup"),
 )
 
 #: Columns of a file of anyone's numbers.
@@ -70,6 +78,9 @@ def of_tables(
             for number, table in enumerate(tables)
         ]
     )
+    versions = pl.concat([table.select("tool", "version") for table in tables]).unique()
+    built = [changed_since(*version) for version in versions.rows()]
+    versions = versions.with_columns(pl.Series("built", built, pl.String))
     # Of a place that was measured again, the second result counts.
     run = ["place", "condition", "run"]
     remeasured = rows.filter("again").select(run).unique()
@@ -86,12 +97,15 @@ def of_tables(
     )
     return (
         pl.concat([single, shared])
+        .join(versions.lazy(), on=["tool", "version"], how="left", maintain_order="left")
         .select(
             "place",
             "condition",
             of_class="peers",
             family="check",
             partition="partition",
+            built="built",
+            warmup=pl.format("warm-up {}", "warmup"),
             run="run",
             value="value",
             less=pl.col("metric").is_in(less),
@@ -101,6 +115,7 @@ def of_tables(
             ),
             nodes="nodes",
             unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+            settings="settings",
         )
         .collect()
     )
@@ -168,6 +183,8 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
         of_class="condition",
         family=pl.lit("all"),
         partition=pl.lit(""),
+        built=pl.lit(None, pl.String),
+        warmup=pl.lit(None, pl.String),
         run="run",
         value="number",
         less=pl.col("condition").replace_strict(less, return_dtype=pl.Boolean),
@@ -322,10 +339,13 @@ def compare(
     level: float = link_changes.FALSE_DISCOVERIES,
     dependent: bool = False,
 ) -> Comparison:
-    """The comparison of both sides; RailgaugeError where they have no place in common."""
+    """The comparison of both sides; RailgaugeError where they have no place in common. What was
+    measured with other settings on each side is missing on both.
+    """
+    before, after = collective_settings.apart(before, after)
     rows = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
     # Only positive values have a logarithm; a place without any is missing.
-    rows = rows.filter(pl.col("value") > 0)
+    rows = _by_tool(rows.filter(pl.col("value") > 0))
     samples, links = _samples(rows)
     if not links.height:
         raise RailgaugeError(
@@ -334,6 +354,7 @@ def compare(
         )
     result = link_changes.contrast(samples, links["margin"].to_numpy(), level, dependent)
     if not result.compared.any():
+        before, after = rows.filter(~pl.col("after")), rows.filter("after")
         raise RailgaugeError(
             f"no place was measured under one condition on both sides: before "
             f"{before['place'].n_unique()} places such as {_first(before)}, after "
@@ -344,6 +365,36 @@ def compare(
     places, missing = _places(links, result)
     classes = tuple(_classes(links, samples, result, level))
     return Comparison(places, classes, missing, result, samples)
+
+
+def _by_tool(rows: pl.DataFrame) -> pl.DataFrame:
+    """Name version and warm-up of the tool in conditions that were measured with several of them,
+    so that numbers of one kind are compared with each other only.
+    """
+    for name in ("built", "warmup"):
+        differs = pl.col(name).drop_nulls().n_unique().over("condition") > 1
+        named = pl.when(differs & (pl.col(name) != "")).then(pl.format(", {}", name))
+        rows = rows.with_columns(
+            pl.concat_str(column, named.otherwise(pl.lit(""))).alias(column)
+            for column in ("condition", "of_class")
+        )
+    return rows
+
+
+def changed_since(tool: str, version: str) -> str | None:
+    """`perftest of 26.04 and later`: what changed the numbers of a tool, where the versions of its
+    ends have it; empty where they have none, None where no version is known.
+    """
+    if not version:
+        return None
+    words = []
+    for change in recognize.changes(tool):
+        ends = {change.is_in(one) for one in version.split(measurement_table.VERSIONS)} - {None}
+        # The warm-up is asked for, whatever the version's own is.
+        if True in ends and not change.first_sizes:
+            where = " at one end" if False in ends else ""
+            words.append(f"{tool} of {change.named} and later{where}")
+    return ", ".join(words)
 
 
 def _first(side: pl.DataFrame) -> str:

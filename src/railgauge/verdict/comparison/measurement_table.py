@@ -23,6 +23,7 @@ from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.cases import read as read_cases
 from railgauge.verdict.campaign.outliers import launch
+from railgauge.verdict.comparison import collective_settings
 
 #: The table in a campaign's folder.
 FILE = "measurements.parquet"
@@ -42,14 +43,19 @@ CONDITION = {
     "nics": pl.String,
     "load": pl.String,
     "within": pl.String,
+    "warmup": pl.Int64,
 }
+
+#: Between the versions of a tool where the ends of a link do not have the same one.
+VERSIONS = " / "
 
 #: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
 #: gave the number of all of its places, null where a number is the place's own. `run` tells the
 #: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
 #: pair gave when its sweep measured it once more (`locating/plan.py`). `vouched`: the check holds
 #: nothing against the result but that its number is low, or that nothing judges it. `share` is that
-#: of the limit.
+#: of the limit. `settings` are those of a collective that its condition does not have (NVLS, SHARP,
+#: warm-up), null where they are not known.
 #: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
     "check": pl.String,
@@ -71,6 +77,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "share": pl.Float64,
     "condition": pl.String,
     "peers": pl.String,
+    "settings": pl.String,
     **CONDITION,
 }
 
@@ -140,7 +147,10 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             case = dataclasses.replace(case, place=case.repeats)
             if planned.get(_key(case)) != frozenset(case.nodes):
                 continue
-        versions = {call.tool: call.version for call in case.calls if call.version}
+        versions: dict[str, set[str]] = {}
+        for call in case.calls:
+            if call.version:
+                versions.setdefault(call.tool, set()).add(call.version)
         of_case = {
             "check": case.check,
             "partition": case.partition,
@@ -149,6 +159,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "passed": case.passed,
             "retried": _key(case) in failed & several,
             "again": again,
+            "settings": collective_settings.of_case(case),
             "vouched": all(failure.kind in OF_THE_NUMBER for failure in case.failures),
         }
         for row in case.rows:
@@ -182,7 +193,7 @@ def _key(case: Case) -> tuple[str, str, str]:
     return case.unique_name, case.partition, case.place
 
 
-def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[str, object]]:
+def _of_row(case: Case, row: Row, versions: dict[str, set[str]]) -> Iterator[tuple[str, object]]:
     m = row.measurement
     yield "place", place(case, row)
     yield "nodes", ",".join(m.nodes)
@@ -190,7 +201,7 @@ def _of_row(case: Case, row: Row, versions: dict[str, str]) -> Iterator[tuple[st
     yield "gates", row.gates
     yield "simulated", m.simulated
     yield "tool", m.tool
-    yield "version", versions.get(m.tool, "")
+    yield "version", VERSIONS.join(sorted(versions.get(m.tool, ())))
     yield "value", m.value
     yield "share", row.share_of_limit
     yield "condition", condition(case, m)

@@ -35,7 +35,7 @@ from railgauge.model.references import Entry
 from railgauge.tools.common import version
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.outliers import LOOSELY, Better, outlying
-from railgauge.verdict.comparison import false_rejections
+from railgauge.verdict.comparison import false_rejections, measurement_table
 
 #: How many standard deviations of one measurement the bound is away.
 SIGMAS = 4.0
@@ -71,7 +71,7 @@ _NAMED = 4
 _PARTS = (
     *("check", "partition", "operation", "transport", "node_count", "ranks", "streams"),
     *("size_bytes", "own_rails", "nics", "window_bytes", "congestion", "delay_ms"),
-    *("load", "within"),
+    *("load", "within", "warmup"),
 )
 
 
@@ -112,6 +112,7 @@ def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
     reasons = [*_of_campaigns(campaigns), *_of_results(table), *_of_nodes(campaigns, table)]
     if table.is_empty():
         reasons.append("they have no number that needs a reference")
+    reasons += _of_settings(table)
     if not reasons:
         reasons += _of_numbers(table)
     if reasons:
@@ -177,10 +178,12 @@ def _of_results(table: pl.DataFrame) -> Iterator[str]:
         bad = table.filter(pl.col(column) == wanted)
         if not bad.is_empty():
             yield f"{what}: {_named(bad['place'].unique(maintain_order=True).to_list())}"
-    versions = table.select("tool", "version").unique().sort("tool", "version")
-    for (tool,), several in versions.group_by("tool", maintain_order=True):
-        if several.height > 1:
-            yield f"several versions of {tool}: {_named(several['version'].to_list())}"
+    versions: dict[str, set[str]] = {}
+    for tool, of_ends in table.select("tool", "version").unique().iter_rows():
+        versions.setdefault(tool, set()).update(of_ends.split(measurement_table.VERSIONS))
+    for tool, several in sorted(versions.items()):
+        if len(several) > 1:
+            yield f"several versions of {tool}: {_named(sorted(several))}"
 
 
 def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[str]:
@@ -199,6 +202,15 @@ def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[st
                 f"several fingerprints on {partition}: {_named(sides)}; make the nodes agree, or "
                 f"measure those of one fingerprint: --nodes '{hostlist.fold(sorted(largest))}'"
             )
+
+
+def _of_settings(table: pl.DataFrame) -> Iterator[str]:
+    """Collectives that were measured with several settings, of the first condition."""
+    settings = table.filter(pl.col("settings").is_not_null()).select("peers", "settings").unique()
+    for (peers,), several in settings.group_by("peers", maintain_order=True):
+        if several.height > 1:
+            yield f"several settings of {peers}: {_named(several['settings'].sort().to_list())}"
+            return
 
 
 def _of_numbers(table: pl.DataFrame) -> Iterator[str]:
@@ -398,6 +410,7 @@ def _condition(row: Mapping[str, Any]) -> dict[str, Any]:
         "delay_ms": row["delay_ms"],
         "load": row["load"],
         "within": row["within"],
+        "warmup": row["warmup"],
     }
     return {name: value for name, value in stated.items() if value is not None}
 
@@ -449,9 +462,10 @@ def stale(entry: Entry, metric: str, newer: pl.DataFrame, prints: Mapping[str, s
     provenance = entry.metrics[metric].provenance
     rows = newer.filter(pl.col("partition") == entry.partition)
     used: dict[str, set[str]] = {}
-    for tool, printed in rows.select("tool", "version").unique().iter_rows():
-        for name, number in version.stated(tool, printed).items():
-            used.setdefault(name, set()).add(number)
+    for tool, of_ends in rows.select("tool", "version").unique().iter_rows():
+        for printed in of_ends.split(measurement_table.VERSIONS):
+            for name, number in version.stated(tool, printed).items():
+                used.setdefault(name, set()).add(number)
     reasons = [
         f"{name} {known}, now {' and '.join(sorted(used[name]))}"
         for name, known in provenance.tools.items()

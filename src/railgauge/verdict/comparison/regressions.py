@@ -170,12 +170,14 @@ def _first(names: Sequence[str]) -> str:
 
 def _missing(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
     for side, when in (("before", f"in {earlier.id}"), ("after", "now")):
-        places = compared.missing.filter(pl.col("side") == side)["place"].unique().sort().to_list()
+        missing = compared.missing.filter(pl.col("side") == side)
+        places = missing["place"].unique().sort().to_list()
         if places:
+            conditions = missing["condition"].unique().sort().to_list()
             yield Finding(
                 "inconclusive",
                 "missing",
-                f"{_first(places)}: no number {when} to compare",
+                f"{_first(places)}: no number {when} to compare under {_first(conditions)}",
             )
 
 

@@ -57,6 +57,7 @@ _STATED = {
     "congestion": "congestion control",
     "gid_index": "GID index",
     "warmup": "warm-up iterations",
+    "data_validation": "data validation",
 }
 
 
@@ -522,12 +523,11 @@ def _changed_versions(
         seen = [side[0].run.reading.seen for side in one.sides]
         if not change.between(*seen):
             continue
-        since = ".".join(str(part) for part in change.since)
         values = [str(s.get(change.stated, s.get("version"))) for s in seen]
         affected = first if change.first_sizes else list(sizes)
         text = (
-            f"{tool}: {change.stated or 'version'} {values[0]} before, {values[1]} after (since "
-            f"{since} it {change.what}): "
+            f"{tool}: {change.stated.replace('_', ' ') or 'version'} {values[0]} before, "
+            f"{values[1]} after (since {change.named} it {change.what}): "
             + (
                 f"the {_FIRST_SIZES} first sizes are not judged"
                 if change.first_sizes
@@ -545,11 +545,8 @@ def _versions_not_stated(one: Match) -> Iterator[str]:
     for change in recognize.changes(tool):
         seen = [side[0].run.reading.seen for side in one.sides]
         if not change.first_sizes and change.between(*seen) is None:
-            since = ".".join(
-                f"{part:02}" if place else str(part) for place, part in enumerate(change.since)
-            )
             yield (
-                f"these outputs do not state the version of {tool}: since {since} it "
+                f"these outputs do not state the version of {tool}: since {change.named} it "
                 f"{change.what}, so compare runs of one version"
             )
 

@@ -80,6 +80,16 @@ def test_a_good_launch_clears_all_of_its_groups(check: Any) -> None:
     assert facts == (0, 2)
 
 
+def test_settings_that_move_numbers_are_facts_of_its_nodes(check: Any) -> None:
+    nccl_left.leave(check, rate=GOOD)
+    ended_jobs.judge(check)
+    seen = check.results[0].evidence.seen_on
+    nvls = check.results[0].evidence.reading.seen["nvls"]
+    with check.at(check.results[0].place):
+        expected = {"nvls": nvls, "sharp": False, "warmup": check.options.warmup}
+    assert [facts["collective"] for facts in seen.values()] == [expected] * len(seen)
+
+
 def test_every_group_has_the_number_of_the_slowest_with_its_own_nodes(check: Any) -> None:
     nccl_left.leave(check, rate=GOOD)
     ended_jobs.judge(check)

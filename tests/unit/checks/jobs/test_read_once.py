@@ -37,7 +37,6 @@ KINDS = {
     "BondPair": "lab",
     "NicPair": "lab",
     "CablePair": "lab",
-    "Path": "lab",
     "NodeState": "dgx-h100",
     "NcclPair": "dgx-h100",
     "MpiBesideTransfer": "eth400g",

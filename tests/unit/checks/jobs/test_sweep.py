@@ -21,6 +21,8 @@ from railgauge.checks.framework.cases import Case, Places, SettingCase, SweepCas
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs import sweep
 from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.fabric.static_routes import StaticRoutes
+from railgauge.lab.subnet_topology import leaf_spine
 from railgauge.model.failure import (
     DISTURBED,
     ENVIRONMENT,
@@ -40,6 +42,7 @@ from railgauge.node.transport import results_file
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.tools import Completeness, Reading
 from tests.unit.checks import ended_jobs
+from tests.unit.fabric.planted import fabric
 
 ENDS = (("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1"))
 RING = tuple(SettingCase("ns", *ends, "default") for ends in ENDS)
@@ -1090,8 +1093,8 @@ def test_the_conductor_knows_static_routes_where_the_system_says_so(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check.select_places()
-    rows = [("leaf1", "n3", "spine1")]
-    monkeypatch.setattr(subnet_reading, "static_routes", lambda stage, nodes: rows)
+    routes = StaticRoutes(fabric(leaf_spine(["n1", "n2", "n3", "n4", "n5"], 3, 2, hcas=1)))
+    monkeypatch.setattr(subnet_reading, "static_routes", lambda stage: routes)
     assert check.orders().retests.routes == ()
     extras = check.partition_data.extras
     static = extras.infiniband.model_copy(update={"static_routes": True})
@@ -1099,7 +1102,11 @@ def test_the_conductor_knows_static_routes_where_the_system_says_so(
         update={"extras": extras.model_copy(update={"infiniband": static})}
     )
     monkeypatch.setattr(type(check), "partition_data", data)
-    assert check.orders().retests.routes == rows
+    retests = check.orders().retests
+    assert retests.routes == routes.rows({"n1", "n2", "n3", "n4"}) != []
+    assert [leaf for _, leaf, _ in retests.hcas] == ["leaf1", "leaf1", "leaf2", "leaf2"]
+    monkeypatch.setattr(subnet_reading, "static_routes", lambda stage: None)
+    assert check.orders().retests.routes == ()
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:

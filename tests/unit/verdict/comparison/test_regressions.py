@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from railgauge.campaign import folder
 from railgauge.campaign.folder import Campaign
 from railgauge.model.failure import Failure
 from railgauge.verdict.campaign.finding import Finding
-from railgauge.verdict.comparison import regressions
+from railgauge.verdict.comparison import before_after, measurement_table, regressions
 from railgauge.verdict.decision.rules import decide
 from tests.unit import measured
 from tests.unit.measured import PLACES
@@ -100,6 +101,58 @@ def test_a_place_that_failed_has_nothing_to_compare(root: Path) -> None:
     (finding,) = of_comparison(later(root, rates(1), failures=failures))
     assert (finding.kind, finding.weight) == ("missing", "inconclusive")
     assert SLOW in finding.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "condition"),
+    [
+        ({"version": "6.29"}, "perftest of 26.04 and later"),
+        (
+            {"version": "6.29", "server_version": "6.24"},
+            "perftest of 26.04 and later at one end",
+        ),
+    ],
+)
+def test_versions_that_bind_themselves_are_not_compared_with_those_that_do_not(
+    root: Path, changes: dict[str, str], condition: str
+) -> None:
+    (finding,) = of_comparison(later(root, rates(1, factor=0.5), **changes))
+    assert (finding.kind, finding.weight) == ("not-compared", "inconclusive")
+    assert f"{condition})" in finding.message
+
+
+def test_a_version_that_changed_nothing_is_compared(root: Path) -> None:
+    assert of_comparison(later(root, rates(1), version="6.28")) == []
+
+
+def test_numbers_of_another_warm_up_are_not_compared(root: Path) -> None:
+    measured.leave(root, 2, rates(0), warmup=5)
+    campaign = measured.leave(root, 3, rates(1), warmup=1, compare=measured.name(2))
+    (finding,) = of_comparison(campaign)
+    assert finding.kind == "not-compared" and "warm-up 5" in finding.message
+
+
+def test_a_warm_up_that_the_earlier_campaign_does_not_state_is_compared(root: Path) -> None:
+    assert of_comparison(later(root, rates(1), warmup=5)) == []
+
+
+def test_places_of_one_version_are_compared_where_others_have_another(root: Path) -> None:
+    """As in an update of some nodes."""
+    values = rates(1, n5=0.9)
+    some, others = dict(list(values.items())[:4]), dict(list(values.items())[4:])
+    before = measured.leave(root, 2, rates(0))
+    measured.leave(root, 3, some)
+    measured.leave(root, 4, others, version="6.29")
+    sides = [
+        before_after.of_tables([measurement_table.read(one) for one in side], {})
+        for side in ([before], [folder.load(measured.name(n)) for n in (3, 4)])
+    ]
+    compared = before_after.compare(*sides)
+    assert compared.places["place"].to_list() == list(some)
+    assert set(compared.missing["condition"]) == {
+        "RdmaBandwidth ns: bandwidth 64 KiB, write, roce, 4 streams",
+        "RdmaBandwidth ns: bandwidth 64 KiB, write, roce, 4 streams, perftest of 26.04 and later",
+    }
 
 
 def test_nodes_that_are_not_measured_now_are_not_missed(root: Path) -> None:
