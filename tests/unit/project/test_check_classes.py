@@ -25,11 +25,11 @@ class Size(NamedTuple):
 
 #: Of a kind of job, the most of each; "" for all others.
 MOST = {
-    "": Size(3, 106),
-    "FabricCheck": Size(4, 114),
-    "LaunchCheck": Size(5, 141),
-    "NodeCheck": Size(6, 115),
-    "RanksCheck": Size(4, 90),
+    "": Size(3, 107),
+    "FabricCheck": Size(4, 115),
+    "LaunchCheck": Size(5, 143),
+    "NodeCheck": Size(6, 119),
+    "RanksCheck": Size(4, 91),
 }
 
 
