@@ -2,43 +2,38 @@
 
 from reframe.core.builtins import parameter
 
+from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.preflight.firmware_and_tuning import (
+from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.preflight.node_state import (
     GpuCountersCheck,
     GpuNodeCases,
     NodeStateCases,
     NodeStateCheck,
 )
-from railgauge.checks.preflight.rails_and_bond import PathCases, PathCheck
-from railgauge.checks.rdma.rail import RailProbeCheck, RailProbes
-
-
-@simple_test
-class Path(PathCheck):
-    """The state of every node's rails and bond.
-
-    Good is: as many RDMA devices as the node has rails, each active, with the link layer, rate and
-    active MTU that its system's data expects, a GID to use, and memory that may be locked; a bond
-    in its mode with all its links. Checks that need a node's path do not run where this fails.
-    """
-
-    descr = "rails and bond of one node are as they should be"
-    tags = {"preflight", "rdma", "acceptance"}
-
-    cases = PathCases()
-    sweep = parameter(cases.sweeps, loggable=True)
+from railgauge.checks.rdma.rail import (
+    PROGRAMS,
+    RailPreconditions,
+    RailProbes,
+    ask,
+    perftest_run,
+    tuning_of,
+)
+from railgauge.tools import perftest
 
 
 @simple_test
 class NodeState(NodeStateCheck):
-    """Firmware, tuning and state of every node, as its inventory has them.
+    """Firmware, tuning, rails and bond of every node, as its inventory has them.
 
-    Good is: every entry of the system's expected.yaml holds; and, which the verdict judges, the
-    nodes of a partition agree with each other in firmware and tuning. Checks between nodes do not
-    run where this fails.
+    Good is: as many RDMA devices as the node has rails, each active, with the link layer, rate and
+    active MTU that its system's data expects, a GID to use, and memory that may be locked; a bond
+    in its mode with all its links; every entry of the system's expected.yaml holds. The verdict
+    also judges whether the nodes of a partition agree in firmware and tuning. On a node where rails
+    or bond fail, no check over them runs; where an entry fails, NCCL does not run.
     """
 
-    descr = "firmware and tuning of one node are as they should be"
+    descr = "firmware, tuning, rails and bond of one node are as they should be"
     tags = {"preflight", "acceptance"}
 
     cases = NodeStateCases()
@@ -49,9 +44,9 @@ class NodeState(NodeStateCheck):
 class GpuCounters(GpuCountersCheck):
     """The state of every node with GPUs once more, after all else.
 
-    Good is: every entry of the system's expected.yaml still holds, and since NodeState no GPU has
-    counted errors of its memory, its NVLinks or its PCIe link, a slowdown for heat or power, or an
-    Xid that is not a program's own.
+    Good is: all that NodeState expects still holds, and since NodeState no GPU has counted errors
+    of its memory, its NVLinks or its PCIe link, a slowdown for heat or power, or an Xid that is not
+    a program's own.
     """
 
     descr = "no GPU of one node counted errors meanwhile"
@@ -62,16 +57,38 @@ class GpuCounters(GpuCountersCheck):
 
 
 @simple_test
-class RailProbe(RailProbeCheck):
+class RailProbe(SweepCheck):
     """ib_write_bw for some seconds over every rail of neighbouring nodes.
 
-    Good is: most of what the link can carry. It finds the rail that is up, at full rate, without
-    an error, and slow; what else would cross that rail does not run then.
+    Good is: most of what the link can carry, or a stored floor where its rate is not known. It
+    finds the rail that is up, at full rate, without an error, and slow; what else would cross that
+    rail does not run then.
     """
 
     descr = "a rail between two nodes carries what its link can"
     tags = {"preflight", "rdma", "acceptance"}
+    tool = perftest
+    programs = PROGRAMS
+    preconditions = RailPreconditions(probed=False)
     metrics = ["bandwidth_65536B"]
 
     cases = RailProbes()
     sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        seconds = tuning_of(partition).probe_s
+        how = {"size_bytes": 64 * 1024, "duration_s": seconds}
+        options = ask(partition, "write", "bw", **how)
+        return perftest_run(place, partition, options, self.metrics)
+
+    @classmethod
+    def unstated(cls, extras):
+        if extras.rdma is None:
+            return None
+        return ["rdma.line_gbits"] if extras.rdma.line_gbits is None else []
+
+    def own_reference(self, measurement):
+        limit = self.limit(measurement)
+        if limit is None or not self.gates(measurement):
+            return None
+        return minimum_bounds.of_rail(measurement, limit, self.current_system.name)

@@ -3,9 +3,9 @@
     make bench                 all
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
                                logs fuzz rehearsal agents place locate suspects compare promote
-                               power page coverage
+                               power page coverage growth
     python -m tests.bench --against REV [NAME...]  this build and that of a commit in turn, CPU time
-                               and memory of: help gate verdict large-verdict
+                               and memory of: help gate verdict large-verdict plan
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """
@@ -44,6 +44,7 @@ from tests import (
     bench_against,
     bench_asked,
     bench_compare,
+    bench_growth,
     bench_logs,
     bench_page,
     bench_suspects,
@@ -247,13 +248,8 @@ def plan() -> None:
     """What a campaign of many nodes would run, and how long it takes to list that: DGX H100, eight
     rails a node.
     """
-    for nodes in (32, 512, 4608):
-        home = AREA / f"{nodes}-nodes"
-        for part in ("src", "reframe", "configs", "results/references"):
-            shutil.copytree(paths.HOME / part, home / part)
-        description = home / "configs/systems/dgx-h100/reframe.yaml"
-        text = description.read_text().replace("dgx-h100-n[01-32]", f"n[1-{nodes}]")
-        description.write_text(text)
+    for nodes in (32, 512, bench_against.LARGEST):
+        home = bench_against.with_nodes(paths.HOME, nodes, AREA / f"{nodes}-nodes")
         command = (sys.executable, "-m", "railgauge", "accept", "--system", "dgx-h100", "--plan")
         told, seconds, cpu = "", [], []
         for _ in range(3):
@@ -432,6 +428,11 @@ def agents() -> None:
         bench_sweep.simulated(count, AREA / f"agents-{count}")
 
 
+def growth() -> None:
+    """How CPU time grows with nodes, rails, places, campaigns and log bytes."""
+    bench_growth.figures(AREA / "growth")
+
+
 def place() -> None:
     """What a sweep adds to a place, over the same tools in a loop."""
     bench_sweep.added(AREA / "place")
@@ -504,7 +505,7 @@ def coverage() -> None:
 
 _ALL = (
     *(nothing, up, job, campaign, plan, link, rdma, counters, parse, logs, fuzz, rehearsal),
-    *(agents, place, locate, suspects, compare, promote, power, page, coverage),
+    *(agents, growth, place, locate, suspects, compare, promote, power, page, coverage),
 )
 
 BENCHES = {f.__name__: f for f in _ALL}

@@ -23,6 +23,9 @@ from types import FrameType
 from railgauge import paths
 from tests import bench_verdict
 
+#: The nodes of the largest partitions that are measured here.
+LARGEST = 4608
+
 #: How often each command runs in each build.
 TIMES = 5
 
@@ -66,6 +69,8 @@ class Work:
     what: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: how many nodes the build's dgx-h100 is to have; 0: as it is described
+    nodes: int = 0
 
 
 def _help(area: Path) -> Work:
@@ -88,8 +93,13 @@ def _small(area: Path) -> Work:
 
 
 def _large(area: Path) -> Work:
-    bench_verdict.leave(area, 4608)
+    bench_verdict.leave(area, LARGEST)
     return Work("verdict of 36,864 places", ("verdict",))
+
+
+def _plan(area: Path) -> Work:
+    """Eight rails a node."""
+    return Work("plan of 4,608 nodes", ("accept", "--system", "dgx-h100", "--plan"), nodes=LARGEST)
 
 
 WORKS: dict[str, Callable[[Path], Work]] = {
@@ -97,7 +107,21 @@ WORKS: dict[str, Callable[[Path], Work]] = {
     "gate": _gate,
     "verdict": _small,
     "large-verdict": _large,
+    "plan": _plan,
 }
+
+
+def with_nodes(build: Path, nodes: int, folder: Path) -> Path:
+    """A copy of a build in `folder`, in which dgx-h100 has so many nodes."""
+    for part in ("src", "reframe", "configs", "results/references"):
+        shutil.copytree(build / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    description = folder / "configs/systems/dgx-h100/reframe.yaml"
+    described = description.read_text()
+    resized = described.replace("dgx-h100-n[01-32]", f"n[1-{nodes}]")
+    if resized == described:
+        sys.exit(f"{description}: nodes are no longer dgx-h100-n[01-32], which are to be replaced")
+    description.write_text(resized)
+    return folder
 
 
 @contextlib.contextmanager
@@ -170,6 +194,11 @@ def compare(revision: str, names: list[str], area: Path, times: int = TIMES) -> 
 
 def _compare_one(work: Work, builds: Mapping[str, Path], results: Path, times: int) -> None:
     output = results / "output"
+    if work.nodes:
+        builds = {
+            name: with_nodes(build, work.nodes, results / f"build-{name}")
+            for name, build in builds.items()
+        }
     printed = {}
     for name, build in builds.items():
         # The first run leaves bytecode behind, and is not counted.

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from scipy import special
 
 from tests import worlds
-from tests.worlds import LARGE, NO_SCORE, WORLDS, Outcome, Score, World
+from tests.worlds import LARGE, NO_SCORE, SHARING, WORLDS, Outcome, Score, World
 
 _COLUMNS = (
     "world | n | nodes, rails: named / confirmed | pairs, links: named / confirmed "
@@ -219,7 +219,7 @@ def beside(count: int, base: int) -> None:
 
 def _asked(parts: Sequence[str]) -> list[str]:
     """All worlds, or those whose names have one of the parts."""
-    names = [*WORLDS, *LARGE]
+    names = [*WORLDS, *SHARING, *LARGE]
     if not parts:
         return names
     exact = [part for part in parts if part in names]
@@ -239,7 +239,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
     if asked.list:
-        print("\n".join([*WORLDS, *LARGE]))
+        print("\n".join([*WORLDS, *SHARING, *LARGE]))
     elif asked.others:
         beside(asked.campaigns, asked.seed_base)
     elif asked.mixture:

@@ -68,6 +68,8 @@ _PAGE = "tests/unit/report/test_page.py"
 _SUBNET = "tests/unit/checks/preflight/test_infiniband_fabric.py"
 _SUBNET_STATE = "tests/unit/checks/preflight/test_subnet_state.py"
 _GPU_HEALTH = "tests/unit/checks/preflight/test_gpu_health.py"
+_LINKS = "tests/unit/checks/preflight/test_rails_and_bond.py"
+_NODE_STATE = "tests/unit/checks/preflight/test_node_state.py"
 _FEEDS = "tests/unit/report/feeds/test_feeds.py"
 
 #: The tests on virtual machines.
@@ -89,6 +91,12 @@ def _sweep(what: str, old: str, new: str, test: str) -> Mutant:
     """A protection of the places of a sweep."""
     file = "src/railgauge/checks/jobs/sweep.py"
     return Mutant(what, file, old, new, f"tests/unit/checks/jobs/test_sweep.py -k {test}")
+
+
+def _sweep_end(what: str, old: str, new: str, test: str) -> Mutant:
+    """A protection of how the job of a sweep ended."""
+    file = "src/railgauge/checks/jobs/sweep_end.py"
+    return _sweep(what, old, new, test)._replace(file=file)
 
 
 def _summary(what: str, old: str, new: str, test: str) -> Mutant:
@@ -126,22 +134,43 @@ MUTANTS = [
         f"{_INNOCENTS} -k behind_a_link",
     ),
     Mutant(
-        "flows that may share a link are measured again at once",
+        "healthy flows that met on a link confirm an uplink",
+        "src/railgauge/locating/fabric.py",
+        "sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)",
+        "sure = lows",
+        "tests/unit/locating/test_sharing.py -k is_not_accused",
+    ),
+    Mutant(
+        "a path that was low with others stays low when it is good without them",
+        "src/railgauge/locating/parts.py",
+        "[n for n in numbers if n not in evidence.shared] or numbers",
+        "numbers",
+        "tests/unit/locating/test_sharing.py -k good_result_clears",
+    ),
+    Mutant(
+        "low pairs that may have shared a link are measured together again",
         "src/railgauge/locating/plan.py",
-        " and self._is_apart(pair):\n",
-        ":\n",
-        "tests/unit/locating/test_scenarios.py -k shared_a_link",
+        "self.apart.isdisjoint(links) and (",
+        "(",
+        "tests/unit/locating/test_sharing.py -k one_at_a_time",
+    ),
+    Mutant(
+        "pairs that cross a suspect link share it",
+        "src/railgauge/locating/plan.py",
+        "most is None or all(",
+        "True or all(",
+        "tests/unit/locating/test_links.py -k no_two_pairs",
     ),
     Mutant(
         "an agent that lost the conductor is a node that went",
-        "src/railgauge/checks/jobs/sweep.py",
+        "src/railgauge/checks/jobs/sweep_end.py",
         "was_there = silent and ",
         "was_there = False and ",
         "tests/unit/checks/jobs/test_sweep.py -k agent_that_lost",
     ),
     Mutant(
         "a node that does not answer Slurm either is not named",
-        "src/railgauge/checks/jobs/sweep.py",
+        "src/railgauge/checks/jobs/sweep_end.py",
         ' and not slurm_nodes.dead([node]):\n                message = f"{why}; its',
         ':\n                message = f"{why}; its',
         "tests/unit/checks/jobs/test_sweep.py -k agent_that_lost",
@@ -257,7 +286,7 @@ MUTANTS = [
     ),
     Mutant(
         "what others sent over the uplinks tells which is at fault",
-        "src/railgauge/checks/jobs/client_server.py",
+        "src/railgauge/checks/jobs/sweep.py",
         "            return own.alone_on(self._counting.carried())\n",
         "            return self._counting.carried(), {}\n",
         "tests/unit/checks/tcp/test_fabric_balance.py -k unless_others",
@@ -312,10 +341,73 @@ MUTANTS = [
         _SILENT_LEAVES,
     ),
     Mutant(
+        "collectives with NVLS are compared with those without",
+        "src/railgauge/verdict/comparison/collective_settings.py",
+        '.filter(pl.col("settings") != pl.col("settings_after"))',
+        ".filter(False)",
+        "tests/unit/verdict/comparison/test_settings.py -k not_compared",
+    ),
+    Mutant(
+        "numbers with NVLS and without make one baseline",
+        "src/railgauge/verdict/comparison/promotion.py",
+        "yield f\"several settings of {peers}: {_named(several['settings'].sort().to_list())}\"",
+        "pass",
+        "tests/unit/verdict/comparison/test_settings.py -k no_baseline",
+    ),
+    Mutant(
+        "a link of GPUs is accused by one slow test of two",
+        "src/railgauge/locating/gpu_copies.py",
+        "if len(cells) == measured:",
+        "if cells:",
+        "tests/unit/locating/test_gpu_copies.py -k one_test_of_two",
+    ),
+    Mutant(
+        "where most copies are slow every GPU is accused",
+        "src/railgauge/locating/gpu_copies.py",
+        "if any(crowded) or len(pairs) > count > 1:",
+        "if False:",
+        "tests/unit/locating/test_gpu_copies.py -k below_the_bound",
+    ),
+    Mutant(
+        "one slow run confirms a link of GPUs",
+        "src/railgauge/verdict/location/direct_evidence.py",
+        'if suspect.kind == "gpu-link" and times < _CONFIRMING_TIMES:',
+        "if False:",
+        "tests/unit/verdict/location/test_slow_gpus.py -k confirmed_by_another_run",
+    ),
+    Mutant(
+        "a node that lost a GPU passes GpuLinks",
+        "src/railgauge/checks/preflight/gpu_links.py",
+        'return {**super().requested(), "gpus": self.links.gpus}',
+        "return super().requested()",
+        "tests/unit/checks/preflight/test_gpu_links.py -k gpu_less",
+    ),
+    Mutant(
+        "a slow GPU fails nothing",
+        "src/railgauge/checks/preflight/gpu_links.py",
+        "*(self._failure(part) for part in parts),",
+        "",
+        "tests/unit/checks/preflight/test_gpu_links.py -k slow_gpu",
+    ),
+    Mutant(
+        "a PCIe link that stays slow under load passes",
+        "src/railgauge/checks/preflight/gpu_links.py",
+        "if least is not None and gpu.get(name, least) < least",
+        "if False",
+        "tests/unit/checks/preflight/test_gpu_links.py -k under_load",
+    ),
+    Mutant(
+        "a cut library of the driver is whole",
+        "src/railgauge/node/inventory/gpu_libraries.py",
+        'return f"{size} bytes of at least {ends}" if size < ends else ""',
+        'return ""',
+        "tests/unit/node/inventory/test_gpu_libraries.py -k cut",
+    ),
+    Mutant(
         "nodes of a silent leaf are not held",
         "src/railgauge/locating/suspects.py",
-        'return self.kind in ("node", "rail") or (self.kind == "leaf" and bool(self.own_reason))',
-        'return self.kind in ("node", "rail")',
+        'return self.kind in _IN_NODES or (self.kind == "leaf" and bool(self.own_reason))',
+        "return self.kind in _IN_NODES",
         "tests/unit/verdict/location/test_silent_leaves.py -k gate",
     ),
     Mutant(
@@ -391,15 +483,15 @@ MUTANTS = [
     Mutant(
         "a second run replaces numbers that the first one has",
         "src/railgauge/checks/jobs/client_server.py",
-        "        if reading.inconclusive and len(second) == len(self.roles()):\n",
-        "        if len(second) == len(self.roles()):\n",
+        "    if reading.inconclusive and len(second) == len(SIDES):\n",
+        "    if len(second) == len(SIDES):\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k numbers_of_a_first_run",
     ),
     Mutant(
         "a second run washes away what the first one showed of the link",
         "src/railgauge/checks/jobs/client_server.py",
-        "_unmeasured(first), self._of_link(first), repeat.PREFIX\n",
-        "_unmeasured(first), [], repeat.PREFIX\n",
+        "prefix, other = repeat.PREFIX, first\n",
+        "prefix, other = repeat.PREFIX, []\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k first_run",
     ),
     Mutant(
@@ -876,8 +968,8 @@ MUTANTS = [
     Mutant(
         "a reader that claims nothing is believed",
         "src/railgauge/checks/jobs/client_server.py",
-        "    counted = True\n",
-        "    counted = False\n",
+        "    def counted(self) -> bool:\n        return True\n",
+        "    def counted(self) -> bool:\n        return False\n",
         f"{_BAD} -k ClaimsNothing",
     ),
     Mutant(
@@ -1120,7 +1212,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rail that NCCL left out is nobody's business",
-        "src/railgauge/checks/collectives/nccl.py",
+        "src/railgauge/checks/collectives/nccl_run.py",
         "for device in sorted(wanted - used):",
         "for device in []:",
         "tests/lab/test_rehearsal.py -k lost-nic",
@@ -1217,10 +1309,59 @@ MUTANTS = [
         "tests/unit/checks/preflight/test_inventory_state.py",
     ),
     Mutant(
+        "a rail that is missing is none too few",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "if missing or len(there) != len(expected):",
+        "if False:",
+        _LINKS,
+    ),
+    Mutant(
+        "a field of a rail that is unknown is as expected",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "        if stated != expected:\n",
+        '        if stated != expected and not stated.startswith("unknown"):\n',
+        _LINKS,
+    ),
+    Mutant(
+        "memory that a job may lock is enough where the node does not state it",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "    if not enough:\n",
+        "    if not enough and known is not None:\n",
+        _LINKS,
+    ),
+    Mutant(
+        "two aggregators that are unknown are the same",
+        "src/railgauge/checks/preflight/rails_and_bond.py",
+        "if not aggregator or ",
+        "if ",
+        _LINKS,
+    ),
+    Mutant(
+        "rails that the system describes need no result",
+        "src/railgauge/checks/preflight/inventory_state.py",
+        "if self.links.rdma or self.links.bond else",
+        "if False else",
+        _LINKS,
+    ),
+    Mutant(
+        "the inventory of another node passes for this one",
+        "src/railgauge/checks/preflight/node_state.py",
+        "        if taken.node != node:\n            reason",
+        "        if False:\n            reason",
+        f"{_NODE_STATE} -k another_node",
+    ),
+    Mutant(
+        "a pair is measured over a rail that failed its preflight",
+        "src/railgauge/checks/preflight/node_state.py",
+        "_METRICS.keys() - dependent.preconditions.stopped_by",
+        "_METRICS.keys()",
+        f"{_NODE_STATE} -k failed_node",
+    ),
+    Mutant(
         "a rail is measured although its probe failed",
         "src/railgauge/checks/rdma/rail.py",
-        "    needs_rails = True\n",
-        "    needs_rails = False\n",
+        "    probed: bool = True\n",
+        "    probed: bool = False\n",
         "tests/lab/test_vm.py::test_nothing_more_is_measured_over_a_rail_that_fails_its_probe",
     ),
     Mutant(
@@ -1282,16 +1423,16 @@ MUTANTS = [
     ),
     Mutant(
         "all nodes are accused where srun started no agent at all",
-        "src/railgauge/checks/jobs/sweep.py",
-        "if not self._raw.joined and len(self._raw.lost) > 1:",
+        "src/railgauge/checks/jobs/sweep_end.py",
+        "if not recorded.joined and len(recorded.lost) > 1:",
         "if False:",
         "tests/unit/checks/jobs/test_sweep.py -k no_agent_at_all",
     ),
     Mutant(
         "the partner of a rail that is gone is as suspect",
         "src/railgauge/checks/jobs/client_server.py",
-        '            if "rail_missing" in node_facts:\n',
-        "            if False:\n",
+        '        if "rail_missing" in node_facts:\n',
+        "        if False:\n",
         "tests/unit/verdict/location/test_lost_rails.py",
     ),
     Mutant(
@@ -1310,7 +1451,7 @@ MUTANTS = [
     ),
     Mutant(
         "over sockets any interface will do",
-        "src/railgauge/checks/collectives/nccl.py",
+        "src/railgauge/checks/collectives/nccl_run.py",
         "yield (tuple(name for name in moved if name in allowed),)",
         'yield (tuple(name for name in moved if "/" not in name and name != "lo"),)',
         "tests/unit/checks/collectives/test_nccl_claims.py -k may_use_counts",
@@ -1324,8 +1465,8 @@ MUTANTS = [
     ),
     Mutant(
         "budgets of counters do not hold for NCCL",
-        "src/railgauge/checks/collectives/nccl.py",
-        "return () if self.rehearsal else tuple(self.partition_data.extras.counters)",
+        "src/railgauge/checks/collectives/nccl_run.py",
+        "return () if rehearsal.scenario() else tuple(self.partition.extras.counters)",
         "return ()",
         "tests/unit/checks/collectives/test_nccl.py -k budget",
     ),
@@ -1402,8 +1543,8 @@ MUTANTS = [
     Mutant(
         "rails that are to be measured at once may follow each other",
         "src/railgauge/checks/rdma/all_rails.py",
-        "        if apart_s <= _APART * duration_s:\n",
-        "        if True:\n",
+        "    if apart_s <= _APART * duration_s:\n",
+        "    if True:\n",
         "tests/unit/checks/rdma/test_all_rails.py -k at_work_at_once",
     ),
     Mutant(
@@ -1415,9 +1556,9 @@ MUTANTS = [
     ),
     Mutant(
         "the bytes of one of many rails may take another",
-        "src/railgauge/checks/rdma/all_rails.py",
-        "                    if moved:\n",
-        "                    if False:\n",
+        "src/railgauge/checks/jobs/parallel_links.py",
+        "        for lane in lanes\n        for side in SIDES\n",
+        "        for lane in lanes[1:]\n        for side in SIDES\n",
         "tests/unit/checks/rdma/test_all_rails.py -k did_not_take_it",
     ),
     Mutant(
@@ -1744,7 +1885,7 @@ MUTANTS = [
     ),
     Mutant(
         "a GPU that counted errors meanwhile passes",
-        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        "src/railgauge/checks/preflight/node_state.py",
         "failures=[*observed.failures, *compared.failures],",
         "failures=observed.failures,",
         f"{_GPU_HEALTH} -k since_the_first_reading",
@@ -1758,7 +1899,7 @@ MUTANTS = [
     ),
     Mutant(
         "a GPU's second reading is compared with itself",
-        "src/railgauge/checks/preflight/firmware_and_tuning.py",
+        "src/railgauge/checks/preflight/node_state.py",
         'stage.glob(f"{NAME}*/',
         'stage.glob(f"*/',
         f"{_GPU_HEALTH} -k without_a_first_reading",
@@ -1863,7 +2004,7 @@ MUTANTS = [
     ),
     Mutant(
         "switches that cannot be read are not told",
-        "src/railgauge/checks/jobs/client_server.py",
+        "src/railgauge/checks/jobs/sweep.py",
         "if unread else ()",
         "if False else ()",
         "tests/unit/checks/tcp/test_fabric_balance.py -k nobody_could_count",
@@ -1992,7 +2133,7 @@ MUTANTS = [
     Mutant(
         "a tool that ended with its preempted job failed",
         "src/railgauge/checks/jobs/sweep.py",
-        "if judged.passed or not self._was_cut(event):",
+        "if judged.passed or not self._end.was_cut(event):",
         "if True:",
         "tests/unit/checks/jobs/test_sweep.py -k somebody_ended",
     ),
@@ -2095,9 +2236,80 @@ MUTANTS = [
     Mutant(
         "a link of known routes is crossed by no further pairs",
         "src/railgauge/locating/plan.py",
-        "        self._cross_links()",
-        "",
-        "tests/unit/locating/test_links.py",
+        "fits = link in crossed and others.isdisjoint(crossed)",
+        "fits = False",
+        "tests/unit/verdict/location/test_subnet_routes.py -k third_pair",
+    ),
+    Mutant(
+        "a link whose pairs were measured in one round is left open by a sweep",
+        "src/railgauge/locating/plan.py",
+        "is_open(each[2]) or open_links(each[1], each[2])",
+        "is_open(each[2])",
+        "tests/unit/verdict/location/test_subnet_routes.py -k named_with_its_ports",
+    ),
+    Mutant(
+        "a node whose low results all cross one link is confirmed",
+        "src/railgauge/locating/nodes.py",
+        "enough = enough and not set.intersection(*links)",
+        "enough = bool(enough)",
+        "tests/unit/locating/test_links.py -k all_cross_one_link",
+    ),
+    Mutant(
+        "an HCA with another LID by now has the routes of its old one",
+        "src/railgauge/fabric/static_routes.py",
+        "if leaf is None or lid not in (None, self._subnet.devices[guid].lid):",
+        "if leaf is None:",
+        "tests/unit/verdict/location/test_subnet_routes.py -k tables_lack",
+    ),
+    Mutant(
+        "routes that changed during a campaign are used",
+        "src/railgauge/verdict/location/subnet_routes.py",
+        "if uplinks is None or found:",
+        "if uplinks is None:",
+        "tests/unit/verdict/location/test_subnet_routes.py -k changed_during",
+    ),
+    Mutant(
+        "a reading that is not whole is left out, and the other one used",
+        "src/railgauge/verdict/location/subnet_routes.py",
+        "whole if len(whole) == len(found) else ()",
+        "whole",
+        "tests/unit/verdict/location/test_subnet_routes.py -k second_reading_that_is_not_whole",
+    ),
+    Mutant(
+        "routes are used where the description does not declare them",
+        "src/railgauge/verdict/location/subnet_routes.py",
+        "if case.partition in routed and case.folder is not None:",
+        "if case.folder is not None:",
+        "tests/unit/verdict/location/test_subnet_routes.py -k takes_other_routes",
+    ),
+    Mutant(
+        "an end that used no HCA, or two, has routes",
+        "src/railgauge/verdict/location/subnet_routes.py",
+        "if not readings or any(len(used.get(end, ())) != 1 for end in ends):",
+        "ends = {e: None for e in ends if used.get(e)}\n        if not readings:",
+        "tests/unit/verdict/location/test_subnet_routes.py -k tables_lack",
+    ),
+    Mutant(
+        "a way that ends at another host is a route",
+        "src/railgauge/fabric/static_routes.py",
+        "arrival = port if last == receiver else None",
+        "arrival = port",
+        "tests/unit/fabric/test_static_routes.py -k lead_to_the_hca",
+    ),
+    Mutant(
+        "a way over a third leaf is a route",
+        "src/railgauge/fabric/static_routes.py",
+        "if self._subnet.level.get(port.guid, 0) < 2:",
+        "if False:",
+        "tests/unit/fabric/test_static_routes.py -k third_leaf",
+    ),
+    Mutant(
+        "a sweep crosses links by the routes of LIDs that were given again",
+        "src/railgauge/node/orchestration/subnet_routes.py",
+        "if not leaf_of.keys() >= set(hca_of.values()):",
+        "leaf_of = {Hca(g, h.lid): l for (g, _), l in leaf_of.items() for h in hca_of.values()}\n"
+        "    if not leaf_of.keys() >= set(hca_of.values()):",
+        "tests/unit/node/orchestration/test_subnet_routes.py",
     ),
     Mutant(
         "a node at one end of a fault of the subnet is judged as if it were not",
@@ -2262,8 +2474,8 @@ MUTANTS = [
     ),
     Mutant(
         "agents that srun ended are lost nodes",
-        "src/railgauge/checks/jobs/sweep.py",
-        "            if failed and self._raw.joined.keys() <= self._raw.lost.keys():\n",
+        "src/railgauge/checks/jobs/sweep_end.py",
+        "            if failed and recorded.joined.keys() <= recorded.lost.keys():\n",
         "            if False:\n",
         "tests/unit/checks/jobs/test_sweep.py -k srun_ended",
     ),
@@ -2319,8 +2531,8 @@ MUTANTS = [
     Mutant(
         "a rehearsal is told as if it were a verdict",
         "src/railgauge/acceptance/accept.py",
-        "    if not verdict.simulated:\n        _notify(",
-        "    if True:\n        _notify(",
+        "    if not verdict.simulated:\n        # By the key",
+        "    if True:\n        # By the key",
         "tests/unit/acceptance/test_told.py",
     ),
     Mutant(
@@ -2760,10 +2972,38 @@ MUTANTS = [
     ),
     Mutant(
         "a folder of journals that cannot be listed counts as no rolling update",
-        "src/railgauge/gate/journal.py",
+        "src/railgauge/cluster/journals.py",
         "return [], [Lost(folder, error.strerror or str(error), damaged=False)]",
         "return [], []",
         f"{_GATE}/test_lost_rolls.py -k cannot_be_read",
+    ),
+    Mutant(
+        "a run that broke off overwrites what a user adopted since",
+        "src/railgauge/gate/run.py",
+        "(known.by != tested[0] and not adopted)",
+        "known.by != tested[0]",
+        f"{_GATE}/test_run.py -k adopted_while_nothing_ran",
+    ),
+    Mutant(
+        "a copy of a journal that has not ended is continued for ever",
+        "src/railgauge/cluster/journals.py",
+        "            if journal.id == path.stem:\n",
+        "            if True:\n",
+        "tests/unit/cluster/test_journals.py -k a_copy",
+    ),
+    Mutant(
+        "a node that left Slurm with the reservation leaves the others open untested",
+        "src/railgauge/gate/testing.py",
+        '    slurm_nodes.drain(known, f"gate run {run.id} lost its reservation")\n',
+        '    slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")\n',
+        f"{_GATE}/test_unknown_nodes.py -k opens_no_other",
+    ),
+    Mutant(
+        "an updated node that a user resumed before its test is returned untested",
+        "src/railgauge/gate/roll.py",
+        "if node.ours or node.in_service]",
+        "if node.ours]",
+        f"{_GATE}/test_update.py -k resumes_before",
     ),
     Mutant(
         "a run sets the damaged journal of a rolling update aside, and nothing tells of it then",
@@ -2859,8 +3099,8 @@ MUTANTS = [
     Mutant(
         "a changed node is lent as a partner",
         "src/railgauge/gate/partners.py",
-        "if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):",
-        "if known is not None:",
+        "if record and not node_gate.changes(record.document, inventory.as_dict(), counted):",
+        "if record:",
         f"{_GATE}/test_run.py -k partner",
     ),
     Mutant(
@@ -3139,8 +3379,8 @@ MUTANTS = [
     Mutant(
         "a drained node is waited for",
         "src/railgauge/cluster/inventories.py",
-        "    closed = _closed(states)\n",
-        "    closed: dict[str, str] = {}\n",
+        "if node.unavailable_reason and not (invited",
+        "if False and not (invited",
         "tests/unit/cli/test_inventory.py -k drained",
     ),
     Mutant(
@@ -3260,20 +3500,20 @@ MUTANTS = [
         "            pass\n",
         "left_to_the_queue",
     ),
-    _sweep(
+    _sweep_end(
         "a sweep that did not begin is no failure",
-        "            return protections.failures_of_job(self._whole(), began=False)\n",
+        "            return protections.failures_of_job(self.job, began=False)\n",
         "            return ()\n",
         "never_began_is_no_pass",
     ),
-    _sweep(
+    _sweep_end(
         "how its job ended says nothing of a sweep",
-        "        failures = protections.failures_of_job(self._whole(), began=True)\n"
+        "        failures = protections.failures_of_job(self.job, began=True)\n"
         "        if not failures",
         "        failures = []\n        if not failures",
         "though_all_places_are",
     ),
-    _sweep(
+    _sweep_end(
         "a conductor that was ended has come to its end",
         "        if not failures and (end is None or end[",
         "        if False and (end is None or end[",
@@ -3288,9 +3528,8 @@ MUTANTS = [
     ),
     _sweep(
         "a conductor's node that went is not named",
-        "        if (lost := slurm_queue.session.lost_host(self.job.jobid)) is not None:\n"
-        "            return [lost]\n",
-        "",
+        "self._end.failures() if lost is None else [lost]",
+        "self._end.failures()",
         "conductors_node_alone",
     ),
     Mutant(
@@ -3348,7 +3587,7 @@ MUTANTS = [
         "Failure(TAKEN",
         "made_to_do_without",
     ),
-    _sweep(
+    _sweep_end(
         "what a job left and cannot be read is no failure",
         '            return [*failures, Failure("output", unreadable)]\n',
         "            return failures\n",
@@ -3370,15 +3609,15 @@ MUTANTS = [
     Mutant(
         "a node has two partners in a round",
         "src/railgauge/checks/framework/schedule.py",
-        "            self._busy[end] = self._busy.get(end, 0) | 1 << first\n",
-        "            self._busy[one] = 0\n",
+        "            busy[end] = busy.get(end, 0) | 1 << first\n",
+        "            busy[end] = 0\n",
         "tests/unit/checks/framework/test_schedule.py -k two_partners",
     ),
     Mutant(
         "pairs within leaves and across are measured at once",
         "src/railgauge/checks/framework/schedule.py",
-        "(leaves and within(place, leaves), *_how(place, at_once))",
-        "_how(place, at_once)",
+        "(within(place, leaves), condition) if leaves else condition",
+        "condition",
         "tests/unit/checks/framework/test_pairing.py -k mixes",
     ),
     Mutant(
@@ -3411,9 +3650,9 @@ MUTANTS = [
     ),
     Mutant(
         "a measurement does not say what else was measured",
-        "src/railgauge/checks/jobs/client_server.py",
-        "within=self.within, load=self.load)\n\n",
-        "within=self.within)\n\n",
+        "src/railgauge/checks/framework/check.py",
+        "rails=rails, within=self.within, load=self.load\n",
+        "rails=rails, within=self.within\n",
         "tests/unit/checks/jobs/test_sweep.py -k loaded",
     ),
     Mutant(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from railgauge.checks.framework import pairing, schedule
 from railgauge.checks.framework.cases import PairCase
-from railgauge.locating import End, Evidence, Result, plan
+from railgauge.locating import End, Evidence, Result, Routes, plan
 from railgauge.locating.peers import GOOD
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import STANDS_OUT
@@ -31,10 +31,14 @@ SLOWER = round(STANDS_OUT * SPREAD, 3)
 
 
 def sweep(
-    measure: Measure, leaf_of: Mapping[End, str], name: Schedule, most: int | None = None
+    measure: Measure,
+    leaf_of: Mapping[End, str],
+    name: Schedule,
+    most: int | None = None,
+    routes: Routes | None = None,
 ) -> tuple[Evidence, int]:
     """All that a sweep of this schedule measures, as the verdict has it, and its rounds; at `most`
-    so many are added, or as many as a partition has by default.
+    so many are added, or as many as a partition has by default, by the `routes` if there are any.
     """
     ends = {end.node: end for end in leaf_of}
     leaves = Leaves({end.node: leaf for end, leaf in leaf_of.items()})
@@ -51,7 +55,9 @@ def sweep(
             listed.setdefault(schedule.within(case, leaves), []).append(result)
         number += 1
     for tried in range(1, settings.locate_rounds + 1):
-        conditions = [_good_or_not(listed[key], added.get(key, ()), leaf_of) for key in listed]
+        conditions = [
+            _good_or_not(listed[key], added.get(key, ()), leaf_of, routes) for key in listed
+        ]
         left = settings.locate_rounds - tried + 1
         more = plan.added_round(conditions, list(ends.values()), tried, left)
         if more is None:
@@ -61,18 +67,21 @@ def sweep(
             result._replace(quiet=more.quiet) for result in measure(list(more.pairs), number)
         )
         number += 1
-    evidence = Evidence(leaf_of, SPREAD / GOOD, STANDS_OUT * SPREAD, directed=True)
+    evidence = Evidence(leaf_of, SPREAD / GOOD, STANDS_OUT * SPREAD, directed=True, routes=routes)
     for key in listed:
         evidence.add([*listed[key], *added.get(key, ())])
     return evidence, number
 
 
 def _good_or_not(
-    listed: Sequence[Result], added: Sequence[Result], leaf_of: Mapping[End, str]
+    listed: Sequence[Result],
+    added: Sequence[Result],
+    leaf_of: Mapping[End, str],
+    routes: Routes | None,
 ) -> Evidence:
     """What the conductor knows: whether each pair is good beside those of the list."""
     bound = interface_rate.bound([result.value for result in listed], SLOWER)
-    evidence = Evidence(leaf_of, directed=True)
+    evidence = Evidence(leaf_of, directed=True, routes=routes)
     evidence.add(
         result._replace(value=1.0 if result.value and result.value >= bound else None)
         for result in (*listed, *added)

@@ -19,6 +19,7 @@ import math
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -327,6 +328,9 @@ Part = tuple[str, Any]
 class World:
     """One simulated cluster and the campaign that measures it.
 
+    `carries`: so many flows at once go through a link without loss; more share its rate, unevenly.
+    0: links carry all flows.
+
     `known`: the locator is told the leaves, `routed`: and the routes. `plan`: the rounds of the
     locator's planner, the same after two rounds of neighbours, random ones, or every pair.
     `by_repeat`: all results of one pass over every pair have the same round number.
@@ -345,6 +349,7 @@ class World:
     plan: Plan = "adaptive"
     rounds: int = 12
     by_repeat: bool = False
+    carries: int = 0
     #: the parts at fault that are to be named
     wanted: list[Part] = dataclasses.field(default_factory=list)
 
@@ -395,11 +400,17 @@ class World:
         """A result of each place (sender, receiver); the round is `number` from 0."""
         results = []
         label = number // self.rounds_a_pass if self.by_repeat else number
+        places = list(places)
+        flows = self._flows(places) if self.carries else Counter[Link]()
         for sender, receiver in places:
             s, r = self.index[sender], self.index[receiver]
             left = self._left(s, r, number)
             if self.flow == "both":
                 left = min(left, self._left(r, s, number))
+            if self.carries:
+                most = max((flows[link] for link in self._links(s, r)), default=0)
+                if most > self.carries:
+                    left = min(left, self.carries / most * self.chance.uniform(0.6, 1.2))
             value = RATE * left * (1 + self._noise(s, r, number)) if left > 0 else None
             if value is not None:
                 value = max(value, 0.001)
@@ -407,6 +418,18 @@ class World:
                 sender, receiver = receiver, sender
             results.append(Result(sender, receiver, value, label))
         return results
+
+    def _links(self, sender: int, receiver: int) -> tuple[Link, ...]:
+        run = self.run(sender, receiver)
+        if run.spine < 0:
+            return ()
+        up = Link(run.leaf_of_sender, run.spine, "up")
+        return up, Link(run.leaf_of_receiver, run.spine, "down")
+
+    def _flows(self, places: Iterable[Place]) -> Counter[Link]:
+        """How many flows take each link at once; routes are static."""
+        ends = ((self.index[a], self.index[b]) for a, b in places)
+        return Counter(link for a, b in ends for link in self._links(a, b))
 
     def run(self, sender: int, receiver: int, number: int = 0) -> Run:
         up, down = self.leaf[sender], self.leaf[receiver]
@@ -1084,13 +1107,43 @@ WORLDS: dict[str, Make] = {
     "rails, static pairs": rail_pairs,
     "rails, a link": rail_links,
 }
+
+
+def shared_links(by_flow: bool, faulty: bool, routed: bool = False) -> Make:
+    """Static routes through links that carry few flows at once. `faulty`: a link sends slowly."""
+
+    def make(chance: random.Random) -> World:
+        sizes = ((16, 4, 4, 2), (32, 8, 4, 2), (32, 8, 8, 1), (64, 16, 8, 2), (64, 8, 8, 1))
+        nodes, at_leaf, spines, carries = chance.choice(sizes)
+        seed = chance.randrange(1, 2**60)
+        by_destination = ByDestination(spines, chance.choice((0, seed)))
+        world = cluster(chance, nodes, at_leaf, ByFlow(spines, seed) if by_flow else by_destination)
+        world.carries, world.routed, world.rounds = carries, routed, 10
+        if faulty:
+            link = Link(chance.randrange(nodes // at_leaf), chance.randrange(spines), "up")
+            world.faults.append(Links({link: chance.uniform(0.3, 0.8)}, True))
+            world.wanted.append(("link", link))
+        return world
+
+    return make
+
+
+#: Flows share links. Not in the mixture, so that its seeds keep their worlds.
+SHARING: dict[str, Make] = {
+    f"shared links, {name}, {'a slow link' if faulty else 'healthy'}{', given' * routed}": (
+        shared_links(by_flow, faulty, routed)
+    )
+    for by_flow, name in ((True, "static ECMP"), (False, "destination routes"))
+    for faulty in (False, True)
+    for routed in (False, True)
+}
 #: Not in the mixture: a campaign takes seconds to minutes.
 LARGE: dict[str, Make] = {"4,608 nodes x 8 rails": large}
 
 
 def draw(name: str, seed: int) -> World:
     """The world of this name and seed."""
-    return {**WORLDS, **LARGE, **BESIDE}[name](random.Random(f"{name} {seed}"))
+    return {**WORLDS, **SHARING, **LARGE, **BESIDE}[name](random.Random(f"{name} {seed}"))
 
 
 def _beside(faults: Callable[[random.Random], Sequence[Fault]], routing: Routing) -> Make:

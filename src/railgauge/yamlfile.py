@@ -11,7 +11,7 @@ import re
 import sys
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -88,6 +88,10 @@ _MOST_NESTED = 100
 _MANY_OPENERS = 5000
 
 
+#: Checks of the release before -> the check that judges the same now.
+RENAMED_CHECKS = {"Path": "NodeState"}
+
+
 @cache
 def _numbers(model: type[pydantic.BaseModel]) -> frozenset[str]:
     """The fields that hold numbers, or lists or mappings of them, and no truth value."""
@@ -99,12 +103,36 @@ def _numbers(model: type[pydantic.BaseModel]) -> frozenset[str]:
     return frozenset(n for n, has in kinds.items() if has & {int, float} and bool not in has)
 
 
-class _OldKey(typing.NamedTuple):
-    """A key that a file has under its old name, and the mapping in which it stands."""
+class _OldName(typing.NamedTuple):
+    """A key, or the name of a check, that a file has under its old name, and the mapping or list in
+    which it stands.
+    """
 
-    mapping: dict[str, Any]
+    within: dict[str, Any] | list[Any]
     old: str
     new: str
+    what: str = "key"
+
+    @property
+    def step(self) -> str:
+        """Of a mapping or a list that has the new name too, the old one can only go."""
+        return "remove" if self.new in self.within else "rename"
+
+
+def read_old_checks(value: Any, info: pydantic.ValidationInfo) -> Any:
+    """A list of checks, or a mapping from checks, in which checks of before have their new names.
+    This release reads the old name and prints a note.
+    """
+    if not isinstance(value, (dict, list)):
+        return value
+    for old, new in RENAMED_CHECKS.items():
+        if old in value and info.context is not None:
+            info.context.append(_OldName(value, old, new, "check"))
+    if isinstance(value, list):
+        added = [new for old, new in RENAMED_CHECKS.items() if old in value and new not in value]
+        return [one for one in value if one not in list(RENAMED_CHECKS)] + added
+    renamed = {RENAMED_CHECKS[old]: v for old, v in value.items() if old in RENAMED_CHECKS}
+    return {**renamed, **{key: v for key, v in value.items() if key not in RENAMED_CHECKS}}
 
 
 class Strict(pydantic.BaseModel):
@@ -131,7 +159,7 @@ class Strict(pydantic.BaseModel):
             if new in value:
                 raise ValueError(f"give {new}, and not its old name {old} as well")
             if info.context is not None:
-                info.context.append(_OldKey(value, old, new))
+                info.context.append(_OldName(value, old, new))
         return {cls.RENAMED.get(key, key): found for key, found in value.items()}
 
     @pydantic.field_validator("*", mode="before")
@@ -282,16 +310,16 @@ def load_model(path: Path, model: type[Model]) -> Model:
 
 @lru_cache(maxsize=64)
 def _validated(path: Path, text: str, model: type[pydantic.BaseModel]) -> pydantic.BaseModel:
-    document, old_keys = _plain(path, text), list[_OldKey]()
+    document, old_names = _plain(path, text), list[_OldName]()
     try:
-        validated = model.model_validate(document, context=old_keys)
-        _note_old_keys(path, text, document, old_keys)
+        validated = model.model_validate(document, context=old_names)
+        _note_old_names(path, text, document, old_names)
         return validated
     except pydantic.ValidationError as error:
         commented, lines = _with_lines(path, text), []
-        old_names = {one.new: one.old for one in old_keys}
+        keys = {one.new: one.old for one in old_names if one.what == "key"}
         for problem in error.errors():
-            location = _as_written(commented, problem["loc"], old_names)
+            location = _as_written(commented, problem["loc"], keys)
             line = _line_of(commented, location)
             # Of a key itself pydantic says so with a part of its own, and the key is the input.
             of_key = location[-1:] == ("[key]",)
@@ -321,33 +349,33 @@ def _as_written(
     return tuple(keys)
 
 
-def _note_old_keys(path: Path, text: str, document: Any, old_keys: list[_OldKey]) -> None:
+def _note_old_names(path: Path, text: str, document: Any, old_names: Sequence[_OldName]) -> None:
     """Print a line on standard error for each old name, with its first line in the file."""
-    if not old_keys:
+    if not old_names:
         return
-    commented, locations = _with_lines(path, text), dict(_mappings(document, ()))
-    counts = Counter((one.old, one.new) for one in old_keys)
-    for (old, new), count in counts.items():
-        mapping = next(one.mapping for one in old_keys if (one.old, one.new) == (old, new))
-        line = _line_of(commented, (*locations.get(id(mapping), ()), old))
+    commented, locations = _with_lines(path, text), dict(_locations(document, ()))
+    counts = Counter((one.old, one.new, one.what, one.step) for one in old_names)
+    for (old, new, what, step), count in counts.items():
+        within = next(one.within for one in old_names if one[1:] == (old, new, what))
+        place = within.index(old) if isinstance(within, list) else old
+        line = _line_of(commented, (*locations.get(id(within), ()), place))
         more = f" ({count} times in this file)" if count > 1 else ""
         print(
-            f"railgauge: {path}:{line}: the key {old} is now called {new}{more}; "
-            f"next: rename it, the next release does not read {old}",
+            f"railgauge: {path}:{line}: the {what} {old} is now called {new}{more}; "
+            f"next: {step} it, the next release does not read {old}",
             file=sys.stderr,
         )
 
 
-def _mappings(
+def _locations(
     node: Any, location: tuple[int | str, ...]
 ) -> Iterator[tuple[int, tuple[int | str, ...]]]:
-    """The identity of each mapping below a node, with the keys that lead to it."""
-    if isinstance(node, dict):
-        yield id(node), location
+    """The identity of each mapping and list at or below a node, with the keys that lead to it."""
+    yield id(node), location
     inside = node.items() if isinstance(node, dict) else enumerate(node)
     for key, value in inside:
         if isinstance(value, (dict, list)):
-            yield from _mappings(value, (*location, key))
+            yield from _locations(value, (*location, key))
 
 
 def _short(value: Any) -> str:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from railgauge import systems
+from railgauge.cli.system import system as commands
+from railgauge.fabric import folder, routes
 from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
+from tests.command_line import invoke
 
 from .conftest import PATIENCE_S, Run, lab_beside, lab_command
 
@@ -175,6 +182,46 @@ def test_a_link_between_switches_names_no_node(subnet: Lab, accept: Accept) -> N
     finding = rejecting(found)
     assert (finding["kind"], finding["nodes"], found["suspects"]) == ("link-width", [], [])
     assert "spine2 port 1 (cable to leaf1 port 8): 1 lanes of 12" in finding["message"]
+
+
+# ---- static routes ----
+
+
+def test_sweeps_have_the_routes_of_opensm_and_name_no_link_for_data_on_another_nic(
+    subnet: Lab, accept: Accept, area: Path
+) -> None:
+    """The lab's data takes eth0: a slow node is named as ever."""
+    faults.add_typed(subnet, "rate", ["n3", "0.3"])
+    found = accept("--", "-n", "InfinibandFabric|Iperf2Pair")
+    assert [(one["kind"], one["name"]) for one in found["suspects"]] == [("node", "n3")]
+    (stage,) = area.glob("campaigns/*/stage/lab-ib/ns/builtin")
+    (orders,) = stage.glob("Iperf2Pair_*/sweep.json")
+    retests = json.loads(orders.read_text())["retests"]
+    # Two HCAs a node, on four leaves; each leaf sends to the twelve HCAs of the others.
+    assert len(retests["hcas"]) == 16
+    assert sum(len(guids) for *_, guids in retests["routes"]) == 4 * 12
+    assert {up for _, up, _, _ in retests["routes"]} == {"spine1", "spine2"}
+    (kept,) = stage.glob("InfinibandFabric_*/subnet")
+    read = folder.from_folder(kept)
+    assert read.tables is not None
+    spine_of = {(r.leaf, r.destination): r.spine for r in routes.routes(read.subnet, read.tables)}
+    for leaf, up, down, guids in retests["routes"]:
+        for guid in guids:
+            name = read.subnet.devices[guid].name.replace(" ", ":")
+            assert spine_of[leaf, name] == up == down
+
+
+def test_a_new_system_has_the_leaves_that_a_node_reads(
+    subnet: Lab, link: Link, login_node: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{subnet.folders.bin}{os.pathsep}{os.environ['PATH']}")
+    words = ["new", "mine", "--like", "tcp", "--detect", "--partition", "ns"]
+    answer = invoke(commands, words)
+    assert answer.exit_code == 0, answer.exception
+    assert "the InfiniBand subnet was read on n1" in answer.output
+    extras = systems.load("mine").partition("ns").extras
+    assert extras.leaves == {f"leaf{n}": f"n[{2 * n - 1}-{2 * n}]" for n in range(1, 5)}
+    assert extras.switch_ports["n3"] == {"mlx5_0": "leaf2 1", "mlx5_1": "leaf2 2"}
 
 
 def test_errors_that_a_port_counts_meanwhile_are_found(subnet: Lab, accept: Accept) -> None:

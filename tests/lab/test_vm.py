@@ -240,8 +240,8 @@ def test_what_needs_a_broken_path_is_not_run_and_listed(broken_paths: dict[str, 
     # One finding where several checks have one reason.
     named = " ".join(f"{f['check']} {f['message']}" for f in left)
     assert all(check in named for check in ("RailProbe", "RdmaBandwidth", "BondPair")), named
-    assert all("its precondition failed: Path n" in f["message"] for f in left), named
-    assert {m["check"] for m in broken_paths["measurements"]} == {"Path", "NodeState"}
+    assert all("its precondition failed: NodeState n" in f["message"] for f in left), named
+    assert {m["check"] for m in broken_paths["measurements"]} == {"NodeState"}
 
 
 def test_the_nodes_of_broken_paths_are_named(broken_paths: dict[str, Any]) -> None:
@@ -356,7 +356,7 @@ def series(request: pytest.FixtureRequest, cluster: Lab) -> Iterator[Seen]:
 
 def rejected(seen: Seen, *checks: str) -> list[dict[str, Any]]:
     """What these checks, or their preflight, are rejected for."""
-    of = {"", "Path", "NodeState", "RailProbe", *checks}
+    of = {"", "NodeState", "RailProbe", *checks}
     return [f for f in seen.verdict["findings"] if f["check"] in of and f["weight"] == "reject"]
 
 

@@ -393,17 +393,11 @@ def _conclude(campaign: Campaign, state: State, say: Say) -> Verdict:
     campaign.save()
     _write_reports(verdict, say)
     if not verdict.simulated:
-        _notify(campaign, say)
+        # By the key of its last session the verdict is one message, also if it is concluded again.
+        key = notify.key_of(campaign.id, str(campaign.sessions))
+        files = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]
+        notify.send(VERDICT_VARIABLE, files, key, say)
     return verdict
-
-
-def _notify(campaign: Campaign, say: Say) -> None:
-    """Give the verdict to the site's command. The key is that of the campaign's last session: its
-    verdict is one message, also if it is concluded again.
-    """
-    files = [str(campaign.folder / name) for name in ("verdict.json", markdown.FILE)]
-    key = notify.key_of(campaign.id, str(campaign.sessions))
-    notify.send(VERDICT_VARIABLE, files, key, say)
 
 
 def _write_reports(verdict: Verdict, say: Say) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -59,15 +60,12 @@ class RunningSweep:
         self._read = 0
         self._unpack = zlib.decompressobj(wbits=_GZIP)
         self._rest = b""
-        self.all_places, self.all_rounds = self._planned()
-
-    def _planned(self) -> tuple[int, int]:
-        """Places and rounds of its list; 0 where it has none."""
-        try:
-            document = json.loads((self.path.parent / sweep_file.FILE).read_text(encoding="utf-8"))
-            return len(document["places"]), len(document["rounds"])
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            return 0, 0
+        #: of its list; 0 where it has none
+        self.all_places = self.all_rounds = 0
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+            document = json.loads((path.parent / sweep_file.FILE).read_text(encoding="utf-8"))
+            places, rounds = len(document["places"]), len(document["rounds"])
+            self.all_places, self.all_rounds = places, rounds
 
     def update(self) -> None:
         if self.over:
@@ -110,7 +108,6 @@ class Progress:
         self._sweeps: dict[Path, RunningSweep] = {}
 
     def heard(self, one: Finished) -> None:
-        """Take note of a case that has ended."""
         self._last = one
         self._failed += one.word in ("FAIL", "ABORT")
         planned = next((case for case in self.cases if case.case == one.case), None)
@@ -119,7 +116,8 @@ class Progress:
     def words(self) -> str:
         """The line of progress: cases, what runs, the time left, and what was not good."""
         running = self._running()
-        done, of = (self._last.done, self._last.all) if self._last else (0, self._all_cases)
+        every = sum(case.runs for case in self.cases)
+        done, of = (self._last.done, self._last.all) if self._last else (0, every)
         parts = [f"{done}/{of} cases" if of else "starting"]
         names = [one.words for one in running[:_NAMED]]
         more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
@@ -129,10 +127,6 @@ class Progress:
         parts += [f"{self._failed} failed"] if self._failed else []
         parts += [f"{bad} places without a result"] if bad else []
         return "  ".join(parts)
-
-    @property
-    def _all_cases(self) -> int:
-        return sum(case.runs for case in self.cases)
 
     def _running(self) -> list[RunningSweep]:
         for path in self._folder.glob(f"stage/*/*/*/*/{results_file.FILE}"):

@@ -81,25 +81,17 @@ def environment(
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _mark() -> list[str]:
-    """For ReFrame's own report and history."""
-    happening = rehearsal.scenario()
-    return ["--session-extras", f"simulated={happening}"] if happening else []
-
-
-def _checks() -> list[Path]:
-    """Where the checks are; in a rehearsal those that have stand-ins."""
-    if rehearsal.scenario() is None:
-        return [paths.CHECKS]
-    return [paths.CHECKS / name for name in ("nccl.py", "transfers.py")]
-
-
 def command(gate: Gate, options: Sequence[str]) -> list[str]:
-    """A guarded ReFrame session of all checks."""
+    """A guarded ReFrame session of all checks; in a rehearsal of those that have stand-ins."""
+    checks, extras = [paths.CHECKS], []
+    if happening := rehearsal.scenario():
+        checks = [paths.CHECKS / name for name in ("nccl.py", "transfers.py")]
+        # For ReFrame's own report and history.
+        extras = ["--session-extras", f"simulated={happening}"]
     return [
         *(sys.executable, "-m", "railgauge.acceptance.session"),
-        *(word for path in _checks() for word in ("-c", str(path))),
-        *("--mode", gate, *_mark(), *options),
+        *(word for path in checks for word in ("-c", str(path))),
+        *("--mode", gate, *extras, *options),
     ]
 
 

@@ -62,7 +62,7 @@ _COMMANDS = {
     ),
     "locate": Place(
         "railgauge.cli.locate:locate",
-        "Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.",
+        "Name the node, rail, pair, leaf, uplink or GPU at fault, by results between two ends.",
     ),
     "limit": Place(
         "railgauge.cli.limit:limit",

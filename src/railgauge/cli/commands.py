@@ -37,9 +37,12 @@ def _code_of(command: click.Command, name: str) -> Any:
         return stop.exit_code
     except SystemExit as stop:
         return stop.code
+    except click.UsageError as error:
+        typed = error.ctx.command_path if error.ctx else name
+        problem = RailgaugeError(error.format_message(), next_step=f"{typed} --help")
+        return _print_error(typed, problem)
     except click.ClickException as error:
-        error.show()
-        return EXIT_USAGE
+        return _print_error(name, RailgaugeError(error.format_message()))
     except (click.Abort, KeyboardInterrupt):
         click.echo(f"{name}: interrupted", err=True)
         return 130

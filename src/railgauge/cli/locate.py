@@ -18,6 +18,8 @@ from railgauge.common.errors import RailgaugeError
 
 if TYPE_CHECKING:
     from railgauge.locating import Evidence, Located, Routes
+    from railgauge.verdict.location.from_logs import LogEvidence
+    from railgauge.verdict.location.gpus_in_logs import GpusOfRun
 
 #: Exit codes: nobody, suspects, and input that cannot be read or does not tell.
 EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
@@ -71,7 +73,7 @@ def locate(
     uplink_counters: Path | None,
     routes: Path | None,
 ) -> NoReturn:
-    """Name the node, rail, pair, leaf or uplink at fault, by results between pairs of nodes.
+    """Name the node, rail, pair, leaf, uplink or GPU at fault, by results between two ends.
 
     The input is a campaign (an id, a path, or `latest`), logs, or a CSV file. Logs have an output
     of a tool for each pair of hosts: files, folders, quoted patterns, a tar.gz, or `-`. The CSV
@@ -80,7 +82,8 @@ def locate(
     direction is b-a or both. More is better. A row with ok 0 is a run that failed.
 
     The two hosts of an output are those that it names, or those in its file's name: n1-n2.log. An
-    output that is not of two hosts, or not whole, is left out, and its reason printed.
+    output that is not of two hosts, or not whole, is left out, and its reason printed. Outputs of
+    nvbandwidth name the slow GPUs of a node, and slow links between them.
 
     Exit code: 0 no suspect; 1 suspects, confirmed or not; 2 the input cannot be read, or there is
     no suspect but some nodes cannot be judged.
@@ -136,6 +139,7 @@ def _located(
             next_step=_HELP,
         )
     lacking: Sequence[str] = ()
+    gpus: Sequence[GpusOfRun] = ()
     if kinds[0] == "table" and log_paths.exists(paths[0]):
         evidence = _of_table(paths[0], _text(Path(paths[0])))
     elif kinds[0] == "logs":
@@ -146,13 +150,27 @@ def _located(
             evidence, kinds = _of_table(first.name, first.text), ["table"]
         else:
             every = texts if first is None else itertools.chain([first], texts)
-            evidence, lacking = _of_logs(paths, every)
+            found = _of_logs(paths, every)
+            evidence, lacking, gpus = found.evidence, found.lacking, found.gpus
     else:
         is_folder = log_paths.exists(paths[0])
         name = str(Path(paths[0]).absolute()) if is_folder else paths[0]
         return _of_campaign(name, uplinks, routes), (), False
     evidence.uplink_events, evidence.routes = uplinks, routes
-    return locating.locate(evidence), lacking, kinds[0] == "logs"
+    return _with_gpus(locating.locate(evidence), gpus), lacking, kinds[0] == "logs"
+
+
+def _with_gpus(located: Located, gpus: Sequence[GpusOfRun]) -> Located:
+    """The same, with what copies between the GPUs of a node show. They clear no node."""
+    suspects = [suspect for of_run in gpus for suspect in of_run.suspects]
+    nodes = dict.fromkeys([*located.nodes, *(node for of_run in gpus for node in of_run.nodes)])
+    unjudged = [node for of_run in gpus if of_run.why for node in of_run.nodes]
+    return dataclasses.replace(
+        located,
+        suspects=(*suspects, *located.suspects),
+        nodes=tuple(nodes),
+        unjudged=tuple(dict.fromkeys([*located.unjudged, *unjudged])),
+    )
 
 
 def _text(path: Path) -> str:
@@ -180,19 +198,19 @@ _HELP = "railgauge locate --help"
 
 def _of_logs(
     paths: Sequence[str], sources: Iterable[textfiles.Text | textfiles.Large | textfiles.Unread]
-) -> tuple[Evidence, Sequence[str]]:
+) -> LogEvidence:
     from railgauge.verdict.location import from_logs
 
     found = from_logs.read(sources)
-    if not found.evidence.results:
+    if not found.evidence.results and not found.gpus:
         reasons = dict.fromkeys(f"{one.place}: {one.why}" for one in found.evidence.missing)
         shown = "".join(f"\n  {reason}" for reason in [*reasons][:_NAMED])
         raise InputError(
-            f"{' '.join(paths)}: {found.files} files, none with a result between two hosts, nor a "
-            f"campaign's campaign.json{shown}{_more([*reasons])}",
+            f"{' '.join(paths)}: {found.files} files, none with a result between two hosts or two "
+            f"GPUs, nor a campaign's campaign.json{shown}{_more([*reasons])}",
             next_step=f"railgauge read {shlex.quote(paths[0])} says what is in it; {_HELP}",
         )
-    return found.evidence, found.lacking
+    return found
 
 
 def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -> Located:
@@ -202,11 +220,14 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
     from railgauge.verdict.location import switch_ports
     from railgauge.verdict.location.from_campaign import read_leaves
     from railgauge.verdict.location.locate import locate
+    from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
     try:
         campaign = campaigns.load(name)
-        located = locate(read(campaign), read_leaves(campaign), uplinks, routes)
-        named = switch_ports.shown(campaign, located.suspects)
+        cases = read(campaign)
+        recorded = CampaignRoutes(campaign, cases)
+        located = locate(cases, read_leaves(campaign), uplinks, routes or recorded)
+        named = switch_ports.shown(campaign, located.suspects, recorded)
         return dataclasses.replace(located, suspects=tuple(named))
     except BrokenRecordError as error:
         raise InputError(str(error)) from None

@@ -32,13 +32,15 @@ def stack() -> None:
 def check(systems: tuple[str, ...], as_json: bool) -> None:
     """Compare pins, CPU target and GPU of every lock with spack.yaml, without Spack.
 
-    Of a site's own lock also the versions of its externals.
+    Of a site's own lock also the versions of its externals. Without SYSTEMS it leaves out those
+    without a reference lock, and names them.
 
     Exit code: 0 all agree, 3 a lock is out of step, or cannot be read.
     """
     differences: list[locks.Difference] = []
     documents = []
-    for system in systems or manifest.systems():
+    unsolved = [] if systems else sorted({*manifest.systems()} - {*manifest.solved_systems()})
+    for system in systems or manifest.solved_systems():
         wanted = manifest.read(system)
         reference = locks.read(wanted.lock)
         different = locks.differences(wanted, reference)
@@ -59,6 +61,8 @@ def check(systems: tuple[str, ...], as_json: bool) -> None:
         differences += different
     if as_json:
         print_json(documents)
+    elif unsolved:
+        click.echo(f"without a reference lock: {', '.join(unsolved)}; next: {SOLVE}")
     require_none(differences)
 
 
@@ -135,10 +139,12 @@ def mirror(system: str, mirror: Path) -> None:
 def solve(systems: tuple[str, ...], write: bool) -> None:
     """Solve again in a copy, and compare with the reference locks, by Spack.
 
+    Without SYSTEMS all that have such a lock; with --write all.
+
     Exit code: 0 the same, 3 not.
     """
     changed = []
-    for system in systems or manifest.systems():
+    for system in systems or (manifest.systems() if write else manifest.solved_systems()):
         wanted = manifest.read(system)
         if not write:
             locks.read(wanted.lock)

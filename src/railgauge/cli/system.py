@@ -21,11 +21,11 @@ from railgauge.fabric.folder import Fabric
 from railgauge.model.record import Listed
 from railgauge.site import check as checking
 from railgauge.site import detect as detecting
-from railgauge.site import mapping, propose, templates
+from railgauge.site import from_subnet, mapping, propose, templates
 from railgauge.site import new as making
 from railgauge.site import run as running
 from railgauge.site.check.line import failed, summary
-from railgauge.site.detect import Value
+from railgauge.site.detect import Seen, Value
 from railgauge.slurm import client
 from railgauge.slurm.partitions import Cluster, cluster
 from railgauge.systems.rdma import MOST_GBITS
@@ -94,8 +94,9 @@ def _planned(name: str) -> Sequence[Listed]:
 @click.option(
     "--detect",
     is_flag=True,
-    help="Take links, rates, MTU, RDMA ports and GPUs from the nodes, by one job a partition; "
-    "with it goes --from-slurm.",
+    help="Take links, rates, MTU, RDMA ports and GPUs from the nodes, by one job a partition, and "
+    "leaves and cables from the InfiniBand subnet, where a node may read it; with it goes "
+    "--from-slurm.",
 )
 @click.option(
     "--partition",
@@ -191,10 +192,12 @@ def _from_template(
     wanted = [option.partition("=")[2] or option for option in partitions]
     described, notes = templates.partitions(known, wanted, access, stated)
     if detect:
+        seen = []
         for number, partition in enumerate(described):
-            shown = detecting.look(partition.slurm_partition, known, access, client.output)
-            described[number] = templates.seen(partition, shown)
-            notes.append(f"{partition.name}: seen on {shown}")
+            seen.append(detecting.look(partition.slurm_partition, known, access, client.output))
+            described[number] = templates.seen(partition, seen[-1])
+            notes.append(f"{partition.name}: seen on {seen[-1]}")
+        subnet = _subnet(subnet, seen, access, notes)
     return making.make_from_template(name, template, host, described, notes, subnet)
 
 
@@ -218,9 +221,21 @@ def _like_system(
     theirs = dict.fromkeys(one.slurm_partition for one in used.values())
     seen = [detecting.look(p, known, access, client.output) for p in theirs] if detect else []
     filled = dict.fromkeys(theirs, stated) | {s.partition: {**s.values, **stated} for s in seen}
-    lines = making.make(name, like, host, known, choices, filled, access, subnet)
     notes = [f"compare with reframe.yaml: seen on {shown}" for shown in seen]
+    subnet = _subnet(subnet, seen, access, notes) if detect else subnet
+    lines = making.make(name, like, host, known, choices, filled, access, subnet)
     return [*notes, *lines]
+
+
+def _subnet(
+    given: Fabric | None, seen: Sequence[Seen], access: Sequence[str], notes: list[str]
+) -> Fabric | None:
+    """The subnet that is given, else as the nodes read it, with a note."""
+    if given is not None:
+        return given
+    subnet, lines = from_subnet.read(seen, access, client.output)
+    notes += lines
+    return subnet
 
 
 def _refuse_without_slurm(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 from railgauge import paths
@@ -60,14 +59,12 @@ def unknown(name: str) -> str:
 @functools.lru_cache(maxsize=256)
 def _of_file(path: Path, changed_ns: int) -> frozenset[str]:
     """Those of a file as it was when it last changed."""
-    return frozenset(_names(ast.parse(path.read_text(encoding="utf-8"), str(path))))
-
-
-def _names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.ClassDef) and node.decorator_list:
-            yield node.name
+            names.add(node.name)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("make_test"):
             first = node.args[0] if node.args else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield first.value
+                names.add(first.value)
+    return frozenset(names)

@@ -38,7 +38,7 @@ def collect(
     """The inventories of nodes by Slurm jobs, and why those missing are missing.
 
     Idle nodes have one job for all that are reached by the same options, as those of a partition
-    are; who does not answer in that, and every other node, has one of its own. The process must
+    are; a node that does not answer in it, and every other one, has its own. The process must
     have been told of the system: session.use.
     """
     description = systems.load(system)
@@ -52,8 +52,16 @@ def collect(
         raise RailgaugeError(
             f"{hostlist.fold(strangers)} not in {system} ({hostlist.fold(access)})"
         )
-    states = _states(wanted)
-    closed = _closed(states)
+    states: Mapping[str, SlurmNode] = {}
+    with contextlib.suppress(client.SlurmError):  # the job's own message is enough
+        states = slurm_nodes.show_known(wanted)
+    # Slurm starts no job of ours on these nodes: no job waits for them.
+    invited = "SLURM_RESERVATION" in os.environ
+    closed = {
+        name: node.unavailable_reason
+        for name, node in states.items()
+        if node.unavailable_reason and not (invited and node.answers and not node.drained)
+    }
     taken: dict[str, Inventory] = {}
     for options in dict.fromkeys(access[node] for node in wanted):
         reserved = any(word.startswith("--reservation") for word in options)
@@ -74,19 +82,7 @@ def collect(
     def one(node: str) -> Inventory | RailgaugeError:
         if node in closed and not any(word.startswith("--reservation") for word in access[node]):
             return PrerequisiteError(f"no job starts on it: {closed[node]}")
-        try:
-            printed = client.output(
-                *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
-                *(
-                    f"--immediate={_QUEUE_S}",
-                    f"--time={2 * _QUEUE_S // 60 + 1}",
-                    *_words(access[node], quick),
-                ),
-                limit_s=2 * _QUEUE_S,
-            )
-            return inventory.load(printed, node)
-        except RailgaugeError as error:
-            return error
+        return _of_one(node, access[node], quick)
 
     left = [node for node in wanted if node not in taken]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -103,6 +99,20 @@ def _words(access: Sequence[str], quick: bool) -> list[str]:
         *paths.on_node("inventory"),
         *(["--quick"] if quick else []),
     ]
+
+
+def _of_one(node: str, access: Sequence[str], quick: bool) -> Inventory | RailgaugeError:
+    """The inventory of a node by a job of its own, or why there is none."""
+    try:
+        printed = client.output(
+            *("srun", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={node}"),
+            *(f"--immediate={_QUEUE_S}", f"--time={2 * _QUEUE_S // 60 + 1}"),
+            *_words(access, quick),
+            limit_s=2 * _QUEUE_S,
+        )
+        return inventory.load(printed, node)
+    except RailgaugeError as error:
+        return error
 
 
 def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping[str, Inventory]:
@@ -122,25 +132,7 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
     texts = srun_output.texts(printed)
     taken = {}
     for node in [node for node in nodes if node in texts]:
-        # Who is wrong is asked alone, and then says what it is.
+        # A node with a wrong answer is asked alone, and then says what it is.
         with contextlib.suppress(RailgaugeError):
             taken[node] = inventory.load(texts[node], node)
     return taken
-
-
-def _states(nodes: Sequence[str]) -> Mapping[str, SlurmNode]:
-    try:
-        return slurm_nodes.show(nodes) if nodes else {}
-    except client.SlurmError:
-        # The job's own message is enough.
-        return {}
-
-
-def _closed(states: Mapping[str, SlurmNode]) -> dict[str, str]:
-    """The nodes on which Slurm starts no job of ours, and why; no one waits for them."""
-    invited = "SLURM_RESERVATION" in os.environ
-    return {
-        name: node.unavailable_reason
-        for name, node in states.items()
-        if node.unavailable_reason and not (invited and node.answers and not node.drained)
-    }

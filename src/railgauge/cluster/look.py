@@ -323,24 +323,17 @@ def _take(node_look: NodeLook, about: str, value: str) -> None:
     elif about == "end":
         node_look.ended = True
     else:
-        _take_from_python(node_look, about, value)
-
-
-def _take_from_python(node_look: NodeLook, about: str, value: str) -> None:
-    try:
-        content: Any = json.loads(value)
-    except (ValueError, RecursionError):
-        return
-    if about == "clock":
-        node_look.clock = float(content)
-    elif about == "python":
-        node_look.python, node_look.host = tuple(content[0]), str(content[2])
-    elif about == "source":
-        node_look.source = str(content)
-    elif about == "unresolved":
-        node_look.unresolved.update(content)
-    elif about == "tools":
-        node_look.tools.update(content)
+        # From Python. What is not in the form that `readiness` prints is not known of the node.
+        with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
+            content: Any = json.loads(value)
+            if about == "clock":
+                node_look.clock = float(content)
+            elif about == "python":
+                node_look.python, node_look.host = tuple(content[0]), str(content[2])
+            elif about == "source":
+                node_look.source = str(content)
+            elif about in ("unresolved", "tools"):
+                getattr(node_look, about).update(content)
 
 
 def own_source() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import shlex
@@ -69,14 +70,8 @@ def start(
     began = time.monotonic()
     stdout, stderr, code = run(command, environment(), name)
     seconds = time.monotonic() - began
-    return Start(tuple(sorted(nodes)), options, _ranks(stdout), stderr, code, seconds)
-
-
-def _ranks(stdout: str) -> list[mpi_world.Member]:
-    members = []
+    ranks = []
     for line in _WORLD.findall(stdout):
-        try:
-            members.append(mpi_world.parse(f"{line}\n"))
-        except ParseError:
-            continue
-    return members
+        with contextlib.suppress(ParseError):
+            ranks.append(mpi_world.parse(f"{line}\n"))
+    return Start(tuple(sorted(nodes)), options, ranks, stderr, code, seconds)

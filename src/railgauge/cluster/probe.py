@@ -26,6 +26,7 @@ _LIMIT_S = 20
 _POLL_S, _SETTLE_S = 0.3, 2.0
 
 _BEGAN = ("CONFIGURING", "RUNNING", "COMPLETING", "COMPLETED")
+_THERE = ("PENDING", "RUNNING", "COMPLETING")
 
 #: What Slurm's reason, or the error of sbatch, is about -> what to type.
 _STEPS = (
@@ -87,7 +88,10 @@ def start(partition: Partition, nodes: Sequence[str], limit_s: float) -> Probe:
     finally:
         with contextlib.suppress(SlurmError):
             client.output("scancel", "--quiet", job)
-            _wait_for_end(job)
+            # Until its nodes are free again, for the next job that asks for them.
+            deadline = time.monotonic() + _LIMIT_S
+            while _state(job)[0] in _THERE and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
     standing = reason in STANDING
     step = _step(reason, partition, len(nodes), minutes) if standing else ""
     return Probe(asked, reason, standing, step)
@@ -107,13 +111,6 @@ def _reason(job: str) -> str:
         # Of a job over MaxNodes the first one is PartitionConfig, and then PartitionNodeLimit.
         time.sleep(_SETTLE_S if reason in STANDING else _POLL_S)
         standing = reason
-
-
-def _wait_for_end(job: str) -> None:
-    """Until its nodes are free again, for whoever asks them next."""
-    deadline = time.monotonic() + _LIMIT_S
-    while _state(job)[0] in ("PENDING", "RUNNING", "COMPLETING") and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
 
 
 def _state(job: str) -> tuple[str, str]:

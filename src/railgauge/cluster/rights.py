@@ -77,7 +77,11 @@ def missing(system: str) -> list[MissingRight]:
     refused = [right for right in _RIGHTS if _refused(right)]
     if not refused:
         return []
-    user, version = getpass.getuser(), _version()
+    user = getpass.getuser()
+    # `slurm-wlm 22.05.8`
+    version = " ".join(
+        ["Slurm", *_words(lambda: client.output("scontrol", "--version")).split()[-1:]]
+    )
     # The higher level has the rights of the lower one.
     next_step = _next_step(user, refused[0].level)
     return [
@@ -111,12 +115,6 @@ def _refused(right: _Right) -> bool:
             return True
         raise PrerequisiteError(f"whether you may {right.step} is not known: {words}") from None
     raise PrerequisiteError(f"`{' '.join(right.probe)}` did something: {_NOTHING} is in use")
-
-
-def _version() -> str:
-    """`Slurm 22.05.8`, from `slurm-wlm 22.05.8`."""
-    answer = _words(lambda: client.output("scontrol", "--version"))
-    return f"Slurm {answer.split()[-1]}" if answer else "Slurm"
 
 
 def _next_step(user: str, level: str) -> str:

@@ -9,7 +9,7 @@ runs/<id>.json         the journal of a gate run;  rolls/<id>.json  of a rolling
                        (railgauge.gate.journal)
 patrols/<id>.json      what a patrol did (railgauge.patrol.journal)
 run.lock, hold.lock, patrol.lock
-                       held by the run, by whoever counts and drains, and by the patrol
+                       held by the run, by the process that counts and drains, and by the patrol
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from railgauge.node.inventory.compare import by_value
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.client import SlurmError
-from railgauge.yamlfile import Strict, load_model
+from railgauge.yamlfile import Strict, load_model, read_old_checks
 
 #: What happens to a node in service that a check accuses: it is only recorded, or Slurm's comment
 #: of the node says so too, or the node is held.
@@ -92,7 +92,9 @@ class GateRules(Strict):
     """The healthy nodes that a test borrows at least, to tell a bad pair from a bad node."""
     budget: int = pydantic.Field(default=4, ge=1)
     """The most nodes of the system that a rolling update may have out of service."""
-    enforcement: dict[CheckName, Enforcement] = {}
+    enforcement: Annotated[
+        dict[CheckName, Enforcement], pydantic.BeforeValidator(read_old_checks)
+    ] = {}
     """By check, what a patrol does with a node in service that the check accuses. `record`: it is
     written down. `comment`: Slurm's comment of the node says it. `hold`: the node is drained, as
     far as `max_hold` goes. A check that is not listed only records. An unknown name is an error.
@@ -123,10 +125,15 @@ class Accepted(Strict):
     more: dict[str, Any]
     fingerprint: str
     how: How
-    #: the gate run, the campaign, or the words of who released it
+    #: the gate run, the campaign, or the reason of a release
     by: str
     user: str
     date: str
+
+    @property
+    def document(self) -> node_gate.Document:
+        """What a quick look is compared with."""
+        return {"fields": self.fields, "unknown": self.unknown}
 
 
 def folder(system: str) -> Path:
@@ -153,7 +160,7 @@ def publish_rules(system: str) -> GateRules:
         for name in ("nodes", "not_held", "suspects", "runs", "rolls"):
             (store / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(store, error) from None
+        raise unwritable(store, error) from None
     document = {
         "system": system,
         "ignore": stated.ignore,
@@ -165,14 +172,15 @@ def publish_rules(system: str) -> GateRules:
 
 
 def write(path: Path, document: Any) -> None:
-    """A file of the store, whole; PrerequisiteError where it cannot be written."""
+    """Write a file of the store, whole; PrerequisiteError where that fails."""
     try:
+        path.parent.mkdir(exist_ok=True)
         write_json(path, document)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> PrerequisiteError:
+def unwritable(path: Path, error: OSError) -> PrerequisiteError:
     return PrerequisiteError(
         f"{path}: cannot be written: {error.strerror}",
         next_step="make room there, or set RAILGAUGE_RESULTS to a folder that the nodes share; "
@@ -280,6 +288,13 @@ class SuspectedPartner(Strict):
     #: the gate run, or the patrol
     by: str
     date: str
+
+    @property
+    def words(self) -> str:
+        if not self.date:
+            return f"suspect: {self.why}"
+        by = self.by if self.by.startswith("patrol ") else f"gate run {self.by}"
+        return f"suspect, by {by} {self.date}: {self.why}"
 
 
 def _suspect_path(system: str, node: str) -> Path:

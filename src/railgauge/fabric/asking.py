@@ -62,6 +62,19 @@ def commands(device: str = "", prefix: Sequence[str] = ()) -> dict[str, Command]
     }
 
 
+def commands_of(devices: Sequence[str], prefix: Sequence[str] = ()) -> dict[str, Command]:
+    """The commands for several subnets, each by a local port; the files of all but the first are in
+    a folder that has the port's name.
+    """
+    first, *further = devices or ("",)
+    found = commands(first, prefix)
+    for device in further:
+        for name, command in commands(device, prefix).items():
+            each = command.each and (f"{device}/{command.each[0]}", command.each[1])
+            found[f"{device}/{name}"] = command._replace(each=each)
+    return found
+
+
 def device_options(device: str) -> tuple[str, ...]:
     """The options of all commands for a local port such as `mlx5_0:1`; none for ""."""
     if not device:
@@ -134,8 +147,8 @@ def _output(argv: Sequence[str], good: Collection[int]) -> str:
 def save(texts: Mapping[str, str], folder: Path) -> None:
     """The outputs as files of a folder, for --from."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_text(folder / name, text)
     except OSError as error:
         raise FabricError(

@@ -31,13 +31,14 @@ def check(fabric: Fabric, expected: Expected | None) -> list[FabricFinding]:
         found += _cables(subnet, names, expected)
     found += _rates(subnet, names, expected)
     found += _states(subnet)
-    found += _masters(fabric)
+    for part in fabric.parts:
+        found += _masters(part)
+        if part.tables is not None:
+            found += balance.unbalanced(part.subnet, part.tables)
     gone = {host_of(finding.device) for finding in found if finding.kind == "device-missing"}
     gone |= {host_of(name) for name in explained}
     found += _fewer_hcas(subnet, gone)
     found += _firmware(subnet)
-    if fabric.tables is not None:
-        found += balance.unbalanced(subnet, fabric.tables)
     if fabric.counted is not None:
         found += saturated(subnet, fabric.counted)
     return sorted(found, key=lambda f: (f.weight != "fault", f.kind, natural(f.device), f.port))
@@ -57,12 +58,13 @@ def not_checked(fabric: Fabric, expected: Expected | None) -> list[str]:
         lacking.append("routes: no forwarding tables (dump_fts)")
     if fabric.counted is None:
         lacking.append("counters: no output of ibqueryerrors or perfquery")
-    unknown = set(fabric.manager_lids or ()) - {one.lid for one in fabric.managers or ()}
-    if fabric.manager_lids is None:
-        lacking.append("whether one subnet manager is master: no output of saquery -s")
-    elif unknown:
-        lids = ", ".join(map(str, sorted(unknown)))
-        lacking.append(f"subnet managers with LID {lids}: no output of sminfo LID")
+    for part in fabric.parts:
+        unknown = set(part.manager_lids or ()) - {one.lid for one in part.managers or ()}
+        if part.manager_lids is None:
+            lacking.append("whether one subnet manager is master: no output of saquery -s")
+        elif unknown:
+            lids = ", ".join(map(str, sorted(unknown)))
+            lacking.append(f"subnet managers with LID {lids}: no output of sminfo LID")
     if not any(device.firmware for device in subnet.switches()):
         lacking.append("firmware of switches: no db_csv of ibdiagnet2")
     return lacking

@@ -1,10 +1,15 @@
-"""A fabric as it was read: from files of one folder, each known by what it begins with."""
+"""A fabric as it was read: from files of one folder, each known by what it begins with.
+
+Where rails are subnets of their own, the outputs of each further one are in a folder there that has
+the name of the local port by which it was read, such as `mlx5_1:1`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from railgauge import textfile
@@ -29,7 +34,9 @@ class FabricError(RailgaugeError):
 
 @dataclasses.dataclass(frozen=True)
 class Fabric:
-    """A subnet, and what else was read of it; None for what was not."""
+    """A subnet, and what else was read of it; None for what was not. Of several subnets `subnet`
+    has the devices of all, and `parts` each by itself: LIDs and managers are those of a part.
+    """
 
     subnet: Subnet
     tables: Tables | None = None
@@ -39,10 +46,25 @@ class Fabric:
     manager_lids: tuple[int, ...] | None = None
     #: what was read, by the name of its tool
     sources: tuple[str, ...] = ()
+    several: tuple[Fabric, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Fabric, ...]:
+        return self.several or (self,)
 
 
 def from_texts(texts: Mapping[str, str]) -> Fabric:
-    """The fabric of outputs by their file names; FabricError names the file and the line."""
+    """The fabric of outputs by their file names; FabricError names the file and the line. Those of
+    one folder are of one subnet.
+    """
+    by_folder: dict[str, dict[str, str]] = {}
+    for name, text in texts.items():
+        by_folder.setdefault(name.rpartition("/")[0], {})[name] = text
+    fabrics = [_from_texts(of_folder) for of_folder in by_folder.values()]
+    return _of_several(fabrics) if len(fabrics) > 1 else _from_texts(texts)
+
+
+def _from_texts(texts: Mapping[str, str]) -> Fabric:
     read: dict[str, dict[str, object]] = {}
     for name, text in texts.items():
         kind = kind_of(text)
@@ -66,7 +88,7 @@ def from_texts(texts: Mapping[str, str]) -> Fabric:
 def from_folder(folder: Path) -> Fabric:
     """The fabric of a folder's files; others than those known are ignored."""
     try:
-        files = sorted(path for path in folder.iterdir() if path.is_file())
+        files = files_of(folder)
         texts = {}
         for path in files:
             if path.stat().st_size > _LARGEST:
@@ -82,6 +104,59 @@ def from_folder(folder: Path) -> Fabric:
             next_step="railgauge fabric show --save FOLDER, on a host with access to the subnet",
         ) from None
     return from_texts(texts)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of a reading: those of the folder, then those of further subnets."""
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    further = sorted(path for path in folder.iterdir() if _FURTHER.fullmatch(path.name))
+    return files + [file for one in further for file in sorted(one.iterdir()) if file.is_file()]
+
+
+#: The folder of a further subnet: the local port by which it was read.
+_FURTHER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*:[0-9]+")
+
+
+def _of_several(fabrics: Sequence[Fabric]) -> Fabric:
+    """Several subnets as one. What was not read of one of them is not known of all."""
+    switches: set[int] = set()
+    for fabric in fabrics:
+        own = {device.guid for device in fabric.subnet.switches()}
+        if switches & own:
+            name = fabric.subnet.devices[min(switches & own)].name
+            raise FabricError(
+                f"two readings have the switch {name}: they are of one subnet",
+                next_step="read each subnet once: extras.infiniband.more_devices has a local port "
+                "of each further one",
+            )
+        switches |= own
+    subnets = [fabric.subnet for fabric in fabrics]
+    subnet = Subnet(
+        {guid: device for one in reversed(subnets) for guid, device in one.devices.items()},
+        tuple(cable for one in subnets for cable in one.cables),
+        tuple(clash for one in subnets for clash in one.clashes),
+        {guid: port for one in subnets for guid, port in one.port_guids.items()},
+        {port: state for one in subnets for port, state in one.states.items()}
+        if all(one.states for one in subnets)
+        else {},
+    )
+    tables = [fabric.tables for fabric in fabrics if fabric.tables is not None]
+    counted = [fabric.counted for fabric in fabrics if fabric.counted is not None]
+    of_port = {port: values for one in counted for port, values in one.of_port.items()}
+    managers = [fabric.managers for fabric in fabrics if fabric.managers is not None]
+    return Fabric(
+        subnet,
+        {guid: table for one in tables for guid, table in one.items()}
+        if len(tables) == len(fabrics)
+        else None,
+        Counted(of_port, any(one.thresholds for one in counted), sum(one.nodes for one in counted))
+        if len(counted) == len(fabrics)
+        else None,
+        tuple(itertools.chain(*managers)) if len(managers) == len(fabrics) else None,
+        None,
+        tuple(dict.fromkeys(source for fabric in fabrics for source in fabric.sources)),
+        tuple(fabrics),
+    )
 
 
 #: Tool -> the line that shows its output, and its reader.

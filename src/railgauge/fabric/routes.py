@@ -56,10 +56,10 @@ def routes(subnet: Subnet, tables: Tables) -> list[Route]:
         for device in subnet.hcas()
     }
     plane_of = {guid: name for name, guids in planes(subnet).items() for guid in guids}
-    far_of = _far_of_ports(subnet)
+    far_of = far_of_ports(subnet)
     found = []
     for guid in sorted({leaf for of in subnet.leaf_of_hca.values() for leaf in of}):
-        spine_of = _spines(far_of[guid], plane_of)
+        spine_of = uplink_names(far_of[guid], plane_of)
         table = tables[guid]
         for device in subnet.hcas():
             if guid in subnet.leaf_of_hca.get(device.guid, ()):
@@ -95,14 +95,14 @@ def planes(subnet: Subnet) -> dict[str, tuple[int, ...]]:
     return named
 
 
-def _spines(far_of: Mapping[int, int], plane_of: Mapping[int, str]) -> dict[int, str]:
-    """Port of a leaf -> the plane that it leads to."""
+def uplink_names(far_of: Mapping[int, int], plane_of: Mapping[int, str]) -> dict[int, str]:
+    """Port of a leaf -> the plane that it leads to; of parallel cables with the port."""
     far = {port: plane_of[guid] for port, guid in far_of.items() if guid in plane_of}
     many = list(far.values())
     return {port: name + (f"#{port}" if many.count(name) > 1 else "") for port, name in far.items()}
 
 
-def _far_of_ports(subnet: Subnet) -> dict[int, dict[int, int]]:
+def far_of_ports(subnet: Subnet) -> dict[int, dict[int, int]]:
     """Switch -> port -> the device at the cable's other end."""
     far: dict[int, dict[int, int]] = {}
     for end, cable in subnet.cable_at.items():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
@@ -66,6 +65,24 @@ class NodeCoverage(Strict):
             return False
         now, then = self.tested.fingerprint, self.accepted.fingerprint
         return None not in (now, then) and now != then
+
+    @property
+    def open_doubt(self) -> Tested | None:
+        """The doubted test, if no later one judged the node."""
+        doubted, judged = self.doubted, self.judged
+        newer = doubted and (judged is None or doubted.campaign > judged.campaign)
+        return doubted if newer else None
+
+    @property
+    def flapped(self) -> str:
+        """How often its links went or came, and when, in words; "" for never."""
+        if not self.flaps or self.tested is None:
+            return ""
+        first, last = (
+            campaigns.began(name).isoformat(sep=" ", timespec="minutes")
+            for name in (self.flaps_since, self.tested.campaign)
+        )
+        return f"its links went or came {self.flaps} times between {first} and {last}"
 
 
 class Coverage(Strict):
@@ -143,7 +160,10 @@ def read(system: str) -> Coverage:
     date where it can be written.
     """
     path = store.folder(system) / _FILE
-    kept = _stored(path)
+    try:
+        kept = Coverage.model_validate_json(path.read_bytes())
+    except (OSError, pydantic.ValidationError):
+        kept = Coverage()
     ended_campaigns = dict(ended(system))
     if any(ended_campaigns.get(name) != time for name, time in kept.campaigns.items()):
         # One of them went on, or was removed: what is stored has its earlier result in it.
@@ -160,19 +180,10 @@ def read(system: str) -> Coverage:
             continue
         nodes = with_campaign(nodes, name, standings or {})
     updated = Coverage(campaigns={**kept.campaigns, **unread}, nodes=nodes)
-    try:
+    # A user who may not write there reads all again the next time.
+    with contextlib.suppress(OSError):
         write_text(path, updated.model_dump_json())
-    except OSError:
-        # A user who may not write there reads all again the next time.
-        return updated
     return updated
-
-
-def _stored(path: Path) -> Coverage:
-    try:
-        return Coverage.model_validate_json(path.read_bytes())
-    except (OSError, pydantic.ValidationError):
-        return Coverage()
 
 
 def ended(system: str) -> Iterator[tuple[str, int]]:
@@ -306,7 +317,7 @@ def lines(
                     accepted=covered.accepted,
                     tested=covered.tested,
                     judged=covered.judged,
-                    doubted=_if_newer(covered.doubted, covered.judged),
+                    doubted=covered.open_doubt,
                     changed=covered.changed,
                     not_held=store.not_held(system, node) if may_serve else "",
                     rails={
@@ -314,25 +325,10 @@ def lines(
                         for rail, campaign in last_well.items()
                     },
                     flaps=covered.flaps,
-                    flapped=_flapped(covered),
+                    flapped=covered.flapped,
                 )
             )
     return sorted(lines, key=lambda line: (line.age_days is not None, -(line.age_days or 0)))
-
-
-def _if_newer(doubted: Tested | None, judged: Tested | None) -> Tested | None:
-    """The doubted test, where it is newer than the judged one."""
-    return doubted if doubted and (judged is None or doubted.campaign > judged.campaign) else None
-
-
-def _flapped(covered: NodeCoverage) -> str:
-    if not covered.flaps or covered.tested is None:
-        return ""
-    first, last = (
-        campaigns.began(name).isoformat(sep=" ", timespec="minutes")
-        for name in (covered.flaps_since, covered.tested.campaign)
-    )
-    return f"its links went or came {covered.flaps} times between {first} and {last}"
 
 
 def days_since(campaign: str | None, now: datetime.datetime) -> float | None:

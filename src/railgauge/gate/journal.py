@@ -1,8 +1,8 @@
 """The journals of gate runs and of rolling updates: what broke off goes on from them.
 
-A journal that cannot be read concerns the nodes of its own run; `lost` lists such. On which nodes
-a rolling update without a journal is being written nobody but a person knows: until their word all
-that may be among them count as in update.
+A journal that cannot be read concerns the nodes of its own run; `lost` lists such. Only a person
+knows on which nodes a rolling update without a journal is being written: until then all nodes that
+may be among them count as in update.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import datetime
 import getpass
 import os
 import secrets
-import shutil
 import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic
 
 from railgauge import hostlist
-from railgauge.cluster import store
+from railgauge.cluster import journals, store
+from railgauge.cluster.journals import Journals
 from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS, SlurmNode
 from railgauge.slurm.reservations import UNTESTED
 
@@ -60,11 +60,11 @@ class Run:
     decided: dict[str, str] = dataclasses.field(default_factory=dict)
     #: nodes that were accepted before the run broke off, and are to be looked at before they return
     doubted: list[str] = dataclasses.field(default_factory=list)
-    #: accepted nodes whose inventory was recorded: somebody may have adopted them again since
+    #: accepted nodes with their inventory recorded: a user may have adopted them again since
     recorded: list[str] = dataclasses.field(default_factory=list)
     #: partners that turned out to be at fault themselves
     bad_partners: list[str] = dataclasses.field(default_factory=list)
-    #: nodes whose reservation was deleted in the middle: decided without a test
+    #: nodes that lost their reservation in the middle: decided without a test
     lost: list[str] = dataclasses.field(default_factory=list)
     #: options for ReFrame: how often all is measured
     options: list[str] = dataclasses.field(default_factory=list)
@@ -98,11 +98,11 @@ class Run:
 
     @property
     def kept_out(self) -> list[str]:
-        """The nodes that take nobody's jobs afterwards."""
+        """The nodes that take no user's jobs afterwards."""
         return [node for node, why in self.decided.items() if why or node in self.outside]
 
     def save(self) -> None:
-        store.write(_path(self.system, "runs", self.id), dataclasses.asdict(self))
+        _RUNS.save(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Roll:
     ended: str | None = None
 
     def save(self) -> None:
-        store.write(_path(self.system, "rolls", self.id), dataclasses.asdict(self))
+        _ROLLS.save(self)
 
     @property
     def end_file(self) -> Path:
@@ -165,30 +165,31 @@ class Roll:
         return store.folder(self.system) / "rolls" / f"{self.id}.{self.number}.log"
 
 
-_SCHEMAS: dict[str, Any] = {"runs": pydantic.TypeAdapter(Run), "rolls": pydantic.TypeAdapter(Roll)}
+_RUNS = Journals("runs", pydantic.TypeAdapter(Run))
+_ROLLS = Journals("rolls", pydantic.TypeAdapter(Roll))
 
 
-def _path(system: str, kind: str, identifier: str) -> Path:
-    return store.folder(system) / kind / f"{identifier}.json"
+class _Extent(pydantic.BaseModel, defer_build=True):
+    """What a damaged journal may still say of its rolling update."""
+
+    nodes: tuple[str, ...]
+    ended: str | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Lost:
-    """A journal that cannot be read, and why; one that is not `damaged` may be readable later, or
-    by somebody else. `nodes` are those on which the update of a rolling update may be written: none
-    of one that has ended, None where it does not say.
-    """
-
-    path: Path
-    why: str
-    damaged: bool = True
-    nodes: tuple[str, ...] | None = None
+class Lost(journals.Lost):
+    """A journal of a gate run or of a rolling update that cannot be read."""
 
     @property
-    def words(self) -> str:
-        if self.damaged:
-            return f"journal {self.path} is damaged ({self.why})"
-        return f"journal {self.path} cannot be read: {self.why}"
+    def nodes(self) -> tuple[str, ...] | None:
+        """The nodes on which its rolling update may be written: none of one that has ended, None
+        where it does not say.
+        """
+        try:
+            extent = _Extent.model_validate_json(self.content)
+        except pydantic.ValidationError:
+            return None
+        return extent.nodes if extent.ended is None else ()
 
     @property
     def next_step(self) -> str:
@@ -207,63 +208,21 @@ class Lost:
         name = f"{OUR_RESERVATIONS}{self.path.stem}"
         return f"{name}{UNTESTED}", name
 
-    def set_aside(self) -> Path:
-        target = self.path.with_suffix(".damaged")
-        shutil.move(self.path, target)
-        return target
-
-
-class _Extent(pydantic.BaseModel, defer_build=True):
-    """What a damaged journal may still say of its rolling update."""
-
-    nodes: tuple[str, ...]
-    ended: str | None
-
-
-def _extent(content: bytes) -> tuple[str, ...] | None:
-    """The nodes on which the update of a damaged journal may be written; None for all."""
-    try:
-        extent = _Extent.model_validate_json(content)
-    except pydantic.ValidationError:
-        return None
-    return extent.nodes if extent.ended is None else ()
-
-
-def _read(system: str, kind: str) -> tuple[list[Any], list[Lost]]:
-    folder = store.folder(system) / kind
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return [], [Lost(folder, error.strerror or str(error), damaged=False)]
-    documents, lost = [], []
-    for path in paths:
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            lost.append(Lost(path, error.strerror or str(error), damaged=False))
-            continue
-        try:
-            documents.append(_SCHEMAS[kind].validate_json(content))
-        except pydantic.ValidationError as error:
-            lost.append(Lost(path, store.first_error(error), nodes=_extent(content)))
-    return documents, lost
-
 
 def runs(system: str) -> list[Run]:
     """All gate runs of a system that can be read, oldest first."""
-    return list(_read(system, "runs")[0])
+    return _RUNS.read(system)[0]
 
 
 def lost(system: str) -> list[Lost]:
     """The journals that cannot be read."""
-    return _read(system, "runs")[1] + _read(system, "rolls")[1]
+    return [Lost(**vars(one)) for one in (*_RUNS.read(system)[1], *_ROLLS.read(system)[1])]
 
 
 def lost_rolls(system: str) -> list[Lost]:
     """The journals of rolling updates that cannot be read, and do not say that they have ended."""
-    return [lost for lost in _read(system, "rolls")[1] if lost.nodes != ()]
+    every = [Lost(**vars(one)) for one in _ROLLS.read(system)[1]]
+    return [one for one in every if one.nodes != ()]
 
 
 def unended(system: str) -> Run | None:
@@ -273,7 +232,7 @@ def unended(system: str) -> Run | None:
 
 def rolling(system: str) -> Roll | None:
     """The rolling update that has not come to its end, if there is one."""
-    return next((roll for roll in _read(system, "rolls")[0] if roll.ended is None), None)
+    return next((roll for roll in _ROLLS.read(system)[0] if roll.ended is None), None)
 
 
 def in_update(system: str, states: Mapping[str, SlurmNode]) -> dict[str, str]:

@@ -87,8 +87,7 @@ def as_accepted(system: str, nodes: Sequence[str]) -> tuple[list[str], dict[str,
     same = set()
     for inventory in taken:
         record = store.readable(system, inventory.node)
-        known = {"fields": record.fields, "unknown": record.unknown} if record else None
-        if known is not None and not node_gate.changes(known, inventory.as_dict(), counted):
+        if record and not node_gate.changes(record.document, inventory.as_dict(), counted):
             same.add(inventory.node)
     return [node for node in nodes if node in same], failed
 

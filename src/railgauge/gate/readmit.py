@@ -6,12 +6,11 @@ It is a gate run of nodes that a person names, with partners that a person may n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from railgauge import hostlist
 from railgauge.acceptance import request
 from railgauge.cluster import store
-from railgauge.cluster.store import Accepted
 from railgauge.common.errors import RailgaugeError
 from railgauge.gate import journal, partners, run
 from railgauge.gate.journal import Run
@@ -109,19 +108,14 @@ def finish(planned: Run, command: list[str], say: Say) -> Run:
     """Test and return the nodes, or keep them out with the reason; say what of them has changed."""
     before = {node: store.readable(planned.system, node) for node in planned.nodes}
     ended = run.finish(planned, command, say)
+    counted = store.rules(planned.system).counted
     for node, record in before.items():
         now = store.readable(planned.system, node)
-        if now is not None and not ended.decided.get(node):
-            for line in _changes(planned.system, node, record, now):
-                say(line)
+        if now is None or ended.decided.get(node):
+            continue
+        if record is None:
+            say(f"{node}: accepted for the first time, firmware {now.fingerprint}")
+            continue
+        for change in node_gate.changes(record.document, now.document, counted):
+            say(f"{node}: since it was last accepted: {change.brief}")
     return ended
-
-
-def _changes(system: str, node: str, before: Accepted | None, now: Accepted) -> Iterator[str]:
-    if before is None:
-        yield f"{node}: accepted for the first time, firmware {now.fingerprint}"
-        return
-    before_fields = {"fields": before.fields, "unknown": before.unknown}
-    now_fields = {"fields": now.fields, "unknown": now.unknown}
-    for change in node_gate.changes(before_fields, now_fields, store.rules(system).counted):
-        yield f"{node}: since it was last accepted: {change.brief}"

@@ -96,8 +96,8 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
 
 
 def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
-    """Bring the batch whose update has begun to its end; its gate run, none where there is no such
-    batch. One whose update was to begin, and did not, is to be taken again.
+    """Bring a batch with an update that has begun to its end; its gate run, none where there is no
+    such batch. A batch with an update that did not begin is to be taken again.
 
     Waits for an update that runs. StuckError where nothing tells how it ended; testing.Interrupted
     where its test was interrupted.
@@ -160,7 +160,8 @@ def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
     # From here on the nodes count as held.
     slurm_nodes.drain(roll.batch, journal.UPDATED)
     states = slurm_nodes.show(roll.batch)
-    ours = [name for name, node in states.items() if node.ours]
+    # A user may have resumed one since: it is tested as it is.
+    ours = [name for name, node in states.items() if node.ours or node.in_service]
     planned = run.plan(roll.system, ours, roll.despite_reservations)
     planned.nodes = sorted(states)
     planned.decided = {name: states[name].unavailable_reason for name in states if name not in ours}
@@ -313,7 +314,7 @@ def _require_known(system: str, no_more: bool) -> None:
         for log in sorted(lost.path.parent.glob(f"{lost.path.stem}.*.log")):
             if update.runs_here(log.with_suffix(".end")):
                 raise RailgaugeError(
-                    f"the update of {lost.words} still runs: its log {log}",
+                    f"{lost.words}, and its update still runs (log {log})",
                     next_step="wait for its end; then the same command again",
                 )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from railgauge import hostlist, systems
 from railgauge.campaign import folder as campaigns
@@ -67,22 +67,18 @@ def candidates(
     }
     if nodes is not None and barred:
         name, why = sorted(barred.items())[0]
-        raise RailgaugeError(f"{name}: {why}", next_step=_next_step(system, name, updating))
+        free = (
+            f"squeue -w {name}; scontrol show reservation; then the same command again; for a node "
+            "in another user's reservation, if its owner agrees: --despite-reservations"
+        )
+        step = journal.once_done(system, [name]) if name in updating else free
+        raise RailgaugeError(f"{name}: {why}", next_step=step)
     barred |= dict.fromkeys(
         unknown,
         f"{slurm_nodes.UNKNOWN}; take it out of `nodes` in the system's reframe.yaml, or put it "
         "under `absent`",
     )
     return Held({name: known[name] for name in wanted if name not in barred}, barred)
-
-
-def _next_step(system: str, node: str, updating: Collection[str]) -> str:
-    if node in updating:
-        return journal.once_done(system, [node])
-    return (
-        f"squeue -w {node}; scontrol show reservation; then the same command again; for "
-        "a node in another user's reservation, if its owner agrees: --despite-reservations"
-    )
 
 
 def _require_ours(node: SlurmNode) -> None:
@@ -169,8 +165,8 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
 
 
 def _doubt(run: Run) -> None:
-    """Whom an earlier process of the run accepted may have been updated since: nobody of them
-    returns before he was looked at. Who is in service already is no longer the run's.
+    """Test nodes that an earlier process of the run accepted once more before they return, as they
+    may have been updated since. Nodes in service already are no longer the run's.
     """
     accepted = [node for node, why in run.decided.items() if not why]
     if accepted and reservations.nodes_of(run.untested) is not None:
@@ -252,7 +248,7 @@ def recover(system: str, lost: Lost, say: Say) -> None:
 
 
 def reserve(run: Run, command: list[str], say: Say) -> None:
-    """Reserve the nodes, so that nobody else's job starts on them once they are resumed."""
+    """Reserve the nodes, so that no other user's job starts on them once they are resumed."""
     run.save()
     taken_up = reservations.nodes_of(run.untested) is not None
     if not taken_up:
@@ -325,12 +321,15 @@ def heed(run: Run, command: list[str], say: Say) -> None:
 def record(run: Run, command: list[str], say: Say) -> None:
     """Record the accepted nodes before they return."""
     accepted = {name for name, why in run.decided.items() if not why}
+    in_service = reservations.nodes_of(run.untested) is None
     for node in sorted(accepted.difference(run.recorded)):
         known, tested = store.readable(run.system, node), testing.as_tested(run, node)
         if tested is None:
             run.decided[node] = "passed, but its campaign has no inventory of it"
             continue
-        if known is None or known.by != tested[0]:
+        # A user may have adopted a node that came into service while nothing ran.
+        adopted = known is not None and in_service and known.date > run.started
+        if known is None or (known.by != tested[0] and not adopted):
             store.accept(run.system, tested[1], "run", tested[0])
         run.recorded.append(node)
 

@@ -88,6 +88,7 @@ def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
     for name in (node for node in nodes if node in states):
         state = states[name]
         words, fingerprint = _accepted(system, name)
+        suspected = store.suspected(system, name)
         lines.append(
             NodeStatus(
                 node=name,
@@ -97,7 +98,7 @@ def _known(system: str, nodes: Sequence[str]) -> list[NodeStatus]:
                 drained=f"{state.reason} ({state.by} {state.since})" if state.drained else "",
                 gate_run=broken.id if broken and name in broken.nodes else "",
                 in_update=updating.get(name, ""),
-                suspect=_suspect(system, name),
+                suspect=suspected.words if suspected else "",
                 not_held=store.not_held(system, name) if state.in_service else "",
                 reservations=tuple(state.foreign_reservations),
             )
@@ -146,11 +147,3 @@ def _accepted(system: str, node: str) -> tuple[str, str | None]:
     by = f"{record.how} {record.by}"
     words = f"accepted {record.date[:10]} by {by}, firmware {record.fingerprint}"
     return words, record.fingerprint
-
-
-def _suspect(system: str, node: str) -> str:
-    partner = store.suspected(system, node)
-    if partner is None:
-        return ""
-    by = partner.by if partner.by.startswith("patrol ") else f"gate run {partner.by}"
-    return f"suspect, by {by} {partner.date}: {partner.why}"

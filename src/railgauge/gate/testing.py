@@ -75,8 +75,8 @@ def test(run: Run, command: list[str], say: Say) -> None:
 
 
 def _look_again(run: Run, say: Say) -> None:
-    """Where a run goes on that broke off: accept those again that are as they were tested, and take
-    no result of another state, as any time may have gone by.
+    """Before a run that broke off goes on: accept the nodes again that are as they were tested.
+    Take no result of another state, as any time may have passed.
     """
     doubted = [node for node in run.open_nodes if node in run.doubted]
     undecided = [node for node in run.open_nodes if node not in run.doubted]
@@ -90,8 +90,8 @@ def _look_again(run: Run, say: Say) -> None:
         run.decided[node] = f"no longer in the description of {run.system}"
     wanted = [node for node in wanted if node in known]
     seen = {one.node: one for one in inventories.collect(run.system, wanted, quick=True)[0]}
-    # A job that the broken campaign left may keep a node from answering; who goes on with the
-    # campaign waits for it, or ends it.
+    # A job that the broken campaign left may keep a node from answering; the campaign waits for it
+    # or ends it when it goes on.
     may_be_busy = undecided if broken is not None and broken.state != "finished" else []
     changed = [
         node
@@ -213,8 +213,8 @@ def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
 
 def _must_be_as_peers(run: Run) -> bool:
     """Whether its nodes are compared with their partners field by field: after an update they
-    differ on purpose, after a repair they should not. Where the partners are not more than they are
-    nobody could tell which of them are odd.
+    differ on purpose, after a repair they should not. Unless the partners are more than they are,
+    the comparison cannot tell which of them are odd.
     """
     there = partners.by_partition(run.system, run.open_nodes, run.partners).values()
     return run.repaired and all(len(healthy) > len(tested) for tested, healthy in there)
@@ -225,7 +225,7 @@ def _owner(run: Run) -> str:
 
 
 def _loaded(campaign: str) -> Campaign | None:
-    """The campaign; None where its folder is gone or damaged: then all is measured anew."""
+    """The campaign; None where its folder is gone or damaged: then all is measured again."""
     try:
         return load(campaign)
     except RailgaugeError:
@@ -251,9 +251,9 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
         again = set()
     for node in run.open_nodes:
         if node not in again:
-            run.decided[node] = (
-                _reason_to_stay_out(verdict, node, kept[node]) if node in kept else ""
-            )
+            run.decided[node] = ""
+            if node in kept:
+                run.decided[node] = _reason_to_stay_out(verdict, node, kept[node])
     _accuse_partners(run, verdict, guilty, say, spared)
     if again:
         # Drained before the next round, so that nothing can open it.
@@ -276,7 +276,11 @@ def _accuse_partners(
 
 
 def _reason_to_stay_out(verdict: Verdict, node: str, why: str) -> str:
-    """Why a node stays out, with what would confirm or clear it where it is only suspect."""
+    """Why a node stays out, with the link between switches that is at fault for it, and with what
+    would confirm or clear the node where it is only suspect.
+    """
+    if links := node_status.links_at_fault(verdict, node):
+        why = f"{why}; at fault: {', '.join(links)}"
     open_questions = node_status.to_measure(verdict, node)
     question = f"; not confirmed: {open_questions[0]}" if open_questions else ""
     return f"{why} ({verdict.campaign.id}){question}"
@@ -312,13 +316,16 @@ def require_reserved(run: Run) -> None:
     missing = sorted(set(run.open_nodes) - covered)
     if not missing:
         return
-    slurm_nodes.drain(missing, f"gate run {run.id} lost its reservation")
+    # Slurm deletes a reservation if slurm.conf loses one of its nodes.
+    known = slurm_nodes.show_known(missing)
+    slurm_nodes.drain(known, f"gate run {run.id} lost its reservation")
     for node in missing:
-        run.decided[node] = "its reservation was deleted during the test"
+        deleted = "its reservation was deleted during the test"
+        run.decided[node] = deleted if node in known else slurm_nodes.UNKNOWN
         run.lost.append(node)
     run.save()
     if None in reserved:
         raise LostReservationError(
-            f"reservation {run.reservation} is gone; {hostlist.fold(missing)} drained again",
+            f"reservation {run.reservation} is gone; {hostlist.fold(known)} drained again",
             next_step="railgauge gate run --act",
         )

@@ -10,13 +10,12 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from railgauge import __version__, notify, paths, systems, version
 from railgauge.campaign import folder as campaigns
-from railgauge.campaign.folder import STANDING, Campaign
+from railgauge.campaign.folder import STANDING
 from railgauge.cluster import store
-from railgauge.common.errors import RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal
 from railgauge.model import record, references
 from railgauge.model.record import BrokenRecordError
@@ -92,7 +91,7 @@ def _campaigns() -> Iterator[Line]:
             continue
         if campaign.state == "running" and not campaign.broke_off:
             running.append(folder.name)
-        if _is_newer(campaign):
+        if _numbers(str(campaign.context.get("railgauge", ""))) > _numbers(__version__):
             newer.append(folder.name)
     if running:
         step = "wait for them, or end them; then update"
@@ -108,11 +107,6 @@ def _campaigns() -> Iterator[Line]:
     yield Line("ok", "campaigns", words)
 
 
-def _is_newer(campaign: Campaign) -> bool:
-    written = _numbers(str(campaign.context.get("railgauge", "")))
-    return written > _numbers(__version__)
-
-
 def _numbers(number: str) -> tuple[int, ...]:
     """Major, minor and patch of a version; () if it is none."""
     found = re.match(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", number)
@@ -125,28 +119,34 @@ def _numbers(number: str) -> tuple[int, ...]:
 def _stores() -> Iterator[Line]:
     root = paths.results_root() / "gate"
     for folder in sorted(root.iterdir()) if root.is_dir() else []:
-        if (folder / "rules.json").exists():
-            yield from _store(folder)
-
-
-def _store(folder: Path) -> Iterator[Line]:
-    system, thing = folder.name, f"gate/{folder.name}"
-    run, roll = journal.unended(system), journal.rolling(system)
-    step = "railgauge gate run --act ends it; then update"
-    if run is not None:
-        yield Line("problem", thing, f"gate run {run.id} is open, since {run.started}", step)
-    if roll is not None:
-        words = f"rolling update {roll.id} is open, since {roll.started}"
-        yield Line("problem", thing, words, step)
-    for lost in journal.lost(system):
-        yield Line("problem", thing, lost.words, lost.next_step)
-    nodes = sorted(path.stem for path in (folder / "nodes").glob("[!.]*.json"))
-    broken = [node for node in nodes if store.readable(system, node) is None]
-    if broken:
-        step = f"railgauge gate adopt --again --act --nodes {','.join(broken)}"
-        yield Line("problem", thing, f"accepted state not read: {_some(broken)}", step)
-    words = f"this version reads the accepted state of {len(nodes) - len(broken)} of {len(nodes)}"
-    yield Line("ok", thing, f"{words} nodes")
+        if not (folder / "rules.json").exists():
+            continue
+        system, thing = folder.name, f"gate/{folder.name}"
+        run, roll = journal.unended(system), journal.rolling(system)
+        step = "railgauge gate run --act ends it; then update"
+        if run is not None:
+            yield Line("problem", thing, f"gate run {run.id} is open, since {run.started}", step)
+        if roll is not None:
+            words = f"rolling update {roll.id} is open, since {roll.started}"
+            yield Line("problem", thing, words, step)
+        for lost in journal.lost(system):
+            yield Line("problem", thing, lost.words, lost.next_step)
+        nodes = sorted(path.stem for path in (folder / "nodes").glob("[!.]*.json"))
+        broken, refused = [], []
+        for node in nodes:
+            try:
+                broken += [node] if store.readable(system, node) is None else []
+            except PrerequisiteError as error:
+                refused.append(f"{node} ({error.message})")
+        if refused:
+            words = f"accepted state not read: {_some(refused)}"
+            yield Line("problem", thing, words, f"ls -l {folder / 'nodes'}; then the same again")
+        if broken:
+            step = f"railgauge gate adopt --again --act --nodes {','.join(broken)}"
+            yield Line("problem", thing, f"accepted state not read: {_some(broken)}", step)
+        read = len(nodes) - len(broken) - len(refused)
+        words = f"this version reads the accepted state of {read} of {len(nodes)} nodes"
+        yield Line("ok", thing, words)
 
 
 def _messages() -> Iterator[Line]:

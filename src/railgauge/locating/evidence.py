@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from railgauge.common.names import natural
 from railgauge.locating import peers as healthy
+from railgauge.locating import sharing
 from railgauge.locating.peers import GOOD, LEAST_LOSS, LEAST_PEERS, LOW, Peers
 from railgauge.locating.results import End, Missing, Result
 from railgauge.locating.routes import Routes
@@ -116,6 +117,8 @@ class Evidence:
             )
         #: the numbers of the low results, quiet ones too
         self.lows = [number for number in self.order if self.levels[number]]
+        #: the numbers of the low results that may have shared a link with others
+        self.shared = sharing.shared(self.results, self.lows, self.links)
 
     @property
     def rounds(self) -> int:
@@ -163,6 +166,10 @@ class Evidence:
         if a is None or b is None:
             return ""
         return "within" if a == b else "between"
+
+    def links(self, ends: tuple[End, End]) -> tuple[sharing.Link, ...]:
+        """The links between leaves that data of these ends takes (sharing.links)."""
+        return sharing.links(ends, self.leaf_of, self.routes, self.directed)
 
     # ---- a class of results ----
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from railgauge.common.names import natural
 from railgauge.locating import uplinks
-from railgauge.locating.parts import Path, Paths
+from railgauge.locating.parts import Part, Path, Paths
 from railgauge.locating.results import End
 from railgauge.locating.suspects import Measure, Suspect, SuspectKind
 from railgauge.locating.weigh import Found, by_chance
@@ -30,6 +30,14 @@ _OF_ONE_ROUND = 0.75
 
 #: By chance some part of the fabric is low so often with less than this probability.
 _BY_CHANCE = 1e-3
+
+#: So many low paths must be low while they share no link with others: healthy flows that meet on
+#: one link are low too.
+_LOW_ALONE = 2
+
+#: Healthy flows hardly meet so often that nearly all of a part is low, so many results of several
+#: rounds, while no more than this share of all others is.
+_MANY_LOW, _FEW = 20, 0.1
 
 #: In a moment, of so many results of a part at least, more than this share is low.
 _MOMENT, _OF_MOMENT = 4, 0.9
@@ -178,6 +186,9 @@ def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
         lows = paths.low_results.get(path, ())
         count.update({r for n in paths.results[path] if (r := results[n].round) is not None})
         low.update({r for n in lows if (r := results[n].round) is not None})
+    if found[0].part.kind == "link" and len(low) > 1:
+        # A schedule may have nearly all pairs of a link in one round.
+        return set()
     often = [r for r in count if count[r] >= _MOMENT]
     moments = {r for r in often if low[r] > _OF_MOMENT * count[r]}
     if len(low) == 1 and len(often) > 1:
@@ -262,9 +273,12 @@ def _needs(
     in_one = None not in rounds and max(rounds.values()) > _OF_ONE_ROUND * sum(rounds.values())
     ends = [one.part.end for one in found if one.part.kind == "inbound"]
     unknown = [end for end in ends if end is not None and not _good_at_home(paths, end)]
-    far = {leaf for path in lows for end in path if (leaf := paths.leaf_of.get(end)) != part.name}
+    sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)
+    far = {leaf for path in sure for end in path if (leaf := paths.leaf_of.get(end)) != part.name}
     if part.kind == "spine" and not paths.has("within"):
         yield Measure(name, "nodes of one leaf with each other", "", "paths")
+    elif len(sure) < _LOW_ALONE:
+        yield Measure(part.name, partners, "one pair at a time: flows may share a link", "alone")
     elif chance >= _BY_CHANCE:
         yield Measure(part.name, partners, "more paths: so few may be slow by chance", "paths")
     elif in_one:
@@ -278,6 +292,31 @@ def _needs(
         yield Measure(name, "other rails, its leaf known", "", "paths")
     elif kind == "uplink" and len(far) < 2 and paths.leaves > 1:
         yield Measure(name, "a third leaf", "data is slow with one alone", "paths")
+
+
+def _by_itself(paths: Paths, part: Part, name: str) -> bool:
+    """Whether what is low at a part cannot be healthy flows that meet on its links: it is no part
+    with several links, counters name the link, or nearly all of many results are low in rounds in
+    which nearly all other paths between leaves are good.
+    """
+    if part.kind in ("leaf", "plane", "spine") or name not in (
+        part.name,
+        f"{part.name}:{part.spine}",
+    ):
+        return True
+    results, levels = paths.evidence.results, paths.evidence.levels
+    own: dict[int | None, list[bool]] = defaultdict(list)
+    others: dict[int | None, list[bool]] = defaultdict(list)
+    for path, numbers in paths.results.items():
+        if paths.is_between(path) and path not in paths.explained:
+            of = own if part in paths.fabric_parts(path) else others
+            for number in numbers:
+                of[results[number].round].append(levels[number] > 0)
+    rounds = [number for number, low in own.items() if len(low) > 1]
+    low = [is_low for number in rounds for is_low in own[number]]
+    elsewhere = [is_low for number in rounds for is_low in others[number]]
+    nearly_all = sum(low) > _WHOLE * len(low) and sum(elsewhere) <= _FEW * len(elsewhere)
+    return nearly_all and sum(low) >= _MANY_LOW
 
 
 def _beyond_nodes(paths: Paths, one: Found) -> bool:

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from railgauge.locating import chance, load
 from railgauge.locating.chance import FALSE_ACCUSATION, Count
-from railgauge.locating.parts import Part, Path, Paths, Witness
+from railgauge.locating.parts import Part, Path, Paths, Witness, links_of
 from railgauge.locating.results import End
 from railgauge.locating.suspects import Measure, Need, Suspect, SuspectKind
 from railgauge.locating.weigh import Found, by_chance, of_others
@@ -259,6 +259,9 @@ class Nodes:
         enough = directed and (len(sent) > 1 or len(sent | received) > len(sent) > 0)
         if self.paths.leaves < 2 or self._is_low_at_home(one):
             return ""
+        # Where routes are known, all of it may be one link.
+        links = [set(links_of(self.evidence, self.paths.leaf_of, path)) for path in one.lows]
+        enough = enough and not set.intersection(*links)
         return "" if enough and self._leaf_sends_well(one, leaf) else "a partner on its own leaf"
 
     def _is_low_at_home(self, one: _Accused) -> bool:

@@ -85,6 +85,9 @@ def _needs(
                 why = f"{part}with {'others' if least > 1 else 'another'}"
                 yield Measure(end.name, good_partner(paths, end, nodes), why, "partner")
 
+    if any(map(paths.is_between, lows)) and not paths.low_alone(lows):
+        yield Measure(nodes[0], nodes[1], "the pair again, while no flow shares its links", "alone")
+        return
     if lacking := list(others(1)):
         yield from lacking
         return

@@ -124,13 +124,20 @@ class Paths:
         self._may_be = set(self._often_low())
 
     def level(self, path: Path) -> int:
-        """The level that more than half of a path's results reach under some condition."""
-        evidence = self.evidence
+        """The level that more than half of a path's results reach under some condition. Low
+        results that may have shared a link count only if there is no other result.
+        """
+        evidence, numbers = self.evidence, self.results[path]
         by_condition: dict[object, list[int]] = {}
-        for number in self.results[path]:
+        for number in [n for n in numbers if n not in evidence.shared] or numbers:
             condition = evidence.results[number].condition
             by_condition.setdefault(condition, []).append(evidence.levels[number])
         return max(map(_of_most, by_condition.values()))
+
+    def low_alone(self, lows: Iterable[Path]) -> list[Path]:
+        """Those of these low paths that were low in a result that shared no link."""
+        shared = self.evidence.shared
+        return [path for path in lows if not shared.issuperset(self.low_results[path])]
 
     def _index(self) -> None:
         """Note what is known of the nodes with a low path."""
@@ -438,11 +445,12 @@ def links_of(evidence: Evidence, leaf_of: Mapping[End, str], path: Path) -> tupl
     if evidence.routes is None or up is None or down is None or up == down:
         return ()
     spine = evidence.routes.spine(up, sender, receiver)
-    if not spine:
+    arriving = evidence.routes.arriving_from(up, sender, receiver)
+    if not spine or not arriving:
         return ()
     return (
         Part("link", up, "send", None, None, spine),
-        Part("link", down, "receive", None, None, spine),
+        Part("link", down, "receive", None, None, arriving),
     )
 
 

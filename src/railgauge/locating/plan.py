@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from railgauge.locating import load
+from railgauge.locating import load, sharing
 from railgauge.locating.evidence import Evidence
 from railgauge.locating.judge import locate
 from railgauge.locating.parts import Part, links_of
@@ -23,10 +23,6 @@ Pair = tuple[End, End]
 
 #: So many pairs at most are measured besides those of suspects.
 MOST_OTHERS = 128
-
-#: So many new pairs at most cross a link that may be at fault. With the low ones of a round before
-#: they confirm it, and leave other ends for other suspects.
-_CROSSING = 6
 
 #: Of so many links at most, and so many pairs are looked at for each.
 _MOST_LINKS, _MOST_TRIED = 16, 100_000
@@ -71,7 +67,7 @@ def added_round(
     None where nothing is open.
     """
     known = [(place, evidence, locate(evidence)) for place, evidence in enumerate(conditions)]
-    unsure = [each for each in known if is_open(each[2])]
+    unsure = [each for each in known if is_open(each[2]) or open_links(each[1], each[2])]
     if unsure:
         place, evidence, located = max(unsure, key=lambda each: len(each[2].suspects))
         crossed = sum(evidence.group(result.ends) == "between" for result in evidence.results)
@@ -130,6 +126,27 @@ def is_open(located: Located) -> bool:
     return not all(map(_is_settled, located.suspects))
 
 
+def open_links(evidence: Evidence, located: Located, least: int = 1) -> list[Part]:
+    """The links of known routes with more low pairs than good ones, by at `least` so many, the
+    worst first; without the pairs that a confirmed part explains. Also where no suspect is left: a
+    schedule may measure all pairs that cross a link in one round, which may as well have been a bad
+    moment.
+    """
+    if evidence.routes is None or not evidence.directed or not evidence.results:
+        return []
+    confirmed = {suspect.name for suspect in located.suspects if suspect.confirmed}
+    lows = {evidence.results[number].ends for number in evidence.lows}
+    more_low = Counter[Part]()
+    for pair in {result.ends: None for result in evidence.results}:
+        links = links_of(evidence, evidence.leaf_of, pair)
+        parts = {f"{link.name}:{link.spine}" for link in links}
+        parts |= {name for end in pair for name in (end.name, end.node)}
+        if parts.isdisjoint(confirmed):
+            more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
+    links = tuple(link for link, count in more_low.items() if count >= least)
+    return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
+
+
 def _is_settled(suspect: Suspect) -> bool:
     """Whether it is confirmed, but for what quiet results would show."""
     return all(measure.need == "quiet" for measure in suspect.confirm)
@@ -150,6 +167,17 @@ class _Plan:
         self.ends = ends
         self.free = dict.fromkeys(ends)
         self.pairs: list[Pair] = []
+        #: how many of the chosen pairs take each link
+        self.taken: Counter[sharing.Link] = Counter()
+        #: the links of pairs that must not share them
+        self.apart: set[sharing.Link] = set()
+        #: Of known routes so many pairs may share a link: one where a pair is to be judged, else as
+        #: many as the links carry where a fabric is not oversubscribed.
+        self.most_on_link: int | None = None
+        if evidence.routes is not None and evidence.directed:
+            at_leaf = max(Counter(self.leaf_of.values()).values(), default=0)
+            carried = max(1, at_leaf // max(evidence.routes.spines, 1))
+            self.most_on_link = 1 if is_open(located) else carried
         suspected = {
             end
             for suspect in located.suspects
@@ -177,13 +205,52 @@ class _Plan:
             self.witnesses[rail] = [*never[turn:], *never[:turn], *others]
 
     def for_suspects(self) -> None:
-        for suspect in self.located.suspects:
-            if not suspect.confirmed:
-                self._for(suspect)
+        unconfirmed = [suspect for suspect in self.located.suspects if not suspect.confirmed]
+        self._alone(unconfirmed)
+        # Of several low pairs that cross a link, a new one there tells more than they do again.
+        self._cross_links(several=True)
+        for suspect in unconfirmed:
+            self._for(suspect)
         self._cross_links()
+
+    def _alone(self, suspects: Iterable[Suspect]) -> None:
+        """Low pairs between leaves again, so that no two pairs of the round share a link."""
+        results = self.evidence.results
+        shared = self.evidence.shared
+        done = {result.ends for number, result in enumerate(results) if number not in shared}
+        again = [
+            pair
+            for suspect in suspects
+            if any(measure.need == "alone" for measure in suspect.confirm)
+            for pair in self.lows
+            if pair not in done and self._is_low_pair_of(suspect, pair)
+        ]
+        for pair in again:
+            links = self.evidence.links(pair)
+            if self.free.keys() >= set(pair) and not any(self.taken[link] for link in links):
+                self._measure(*pair)
+                self.apart.update(links)
+
+    def _has_links(self, pair: Pair) -> bool:
+        """Whether a pair may be measured by the links that other pairs take."""
+        links = self.evidence.links(pair)
+        most = self.most_on_link
+        return self.apart.isdisjoint(links) and (
+            most is None or all(self.taken[link] < most for link in links)
+        )
+
+    def _is_low_pair_of(self, suspect: Suspect, pair: Pair) -> bool:
+        """Whether a low pair between leaves speaks against a pair, or a leaf's uplinks."""
+        if not self.evidence.links(pair):
+            return False
+        if suspect.kind == "pair":
+            return set(suspect.ends).issuperset(pair)
+        ends = {"up": pair[:1], "down": pair[1:]}.get(suspect.direction, pair)
+        return not set(suspect.ends).isdisjoint(ends)
 
     def _measure(self, sender: End, receiver: End) -> None:
         self.pairs.append((sender, receiver))
+        self.taken.update(self.evidence.links((sender, receiver)))
         del self.free[sender], self.free[receiver]
 
     # ---- suspects ----
@@ -201,28 +268,13 @@ class _Plan:
         ]
         if is_pair and any(measure.need == "pair" for measure in suspect.confirm):
             for pair in lows:
-                if self.free.keys() >= set(pair) and self._is_apart(pair):
+                if self.free.keys() >= set(pair) and self._has_links(pair):
                     self._measure(*pair)
             return
         needy = {measure.a for measure in suspect.confirm}
         for end in suspect.ends:
             if not is_pair or not needy.isdisjoint((end.name, end.node)):
                 self._partner(suspect, end, [pair for pair in lows if end in pair])
-
-    def _is_apart(self, pair: Pair) -> bool:
-        """Whether a suspect pair may be measured again with those that are chosen already. Flows
-        between two leaves that were low in the same rounds may have shared one link there, and
-        would share it again; not those of a pair that was low once while no other there was.
-        """
-        results, between = self.evidence.results, self._leaves(pair)
-        if None in between or all(self._leaves(other) != between for other in self.pairs):
-            return True
-        low = [n for n in self.evidence.lows if self._leaves(results[n].ends) == between]
-        together = Counter(results[n].round for n in low)
-        return any(results[n].ends == pair and together[results[n].round] == 1 for n in low)
-
-    def _leaves(self, pair: Pair) -> tuple[str | None, str | None]:
-        return self.leaf_of.get(pair[0]), self.leaf_of.get(pair[1])
 
     def _partner(self, suspect: Suspect, end: End, own: Sequence[Pair]) -> None:
         """Give an end the partner that tells most: in the part in which it was low."""
@@ -260,7 +312,7 @@ class _Plan:
         for is_new, kind in itertools.product((True, False) if both_ways else (False,), orders):
             for partner in self.witnesses.get(end.rail, ()):
                 pair = (end, partner) if sends else (partner, end)
-                fits = partner in self.free and partner.node != end.node
+                fits = partner in self.free and partner.node != end.node and self._has_links(pair)
                 met = self.met[pair] or (is_new and self.met[pair[1], pair[0]])
                 if fits and not met and self._is_of(kind, end, partner, own):
                     self._measure(*pair)
@@ -321,35 +373,40 @@ class _Plan:
                 first = ["other"] * (not third) + ["home"] * (not home)
                 self._meet(receiver, [(sender, receiver)], False, first or ["same", "other"])
         others = [end for end in self.free if self.leaf_of.get(end) not in (name, None)]
+        sent = sum(sender in own for sender, _ in set(lows))
+        up = suspect.direction == "up" or (not suspect.direction and 3 * sent >= 2 * len(set(lows)))
+        down = suspect.direction == "down" or (not suspect.direction and 3 * sent <= len(set(lows)))
         for place, end in enumerate([end for end in self.free if end in own]):
-            down = suspect.direction == "down" or (suspect.direction == "" and place % 2 == 0)
             for other in others:
-                pair = (other, end) if down else (end, other)
-                if other in self.free and other.rail == end.rail and not self.met[pair]:
+                pair = (other, end) if down or (not up and place % 2 == 0) else (end, other)
+                fits = other in self.free and other.rail == end.rail and not self.met[pair]
+                if fits and self._has_links(pair):
                     self._measure(*pair)
                     break
 
     # ---- links of known routes ----
 
-    def _cross_links(self) -> None:
-        """Where routes are known: more pairs over each link that may be at fault, in its direction,
-        and over no other such link. So the links of a low pair are told from each other.
+    def _cross_links(self, several: bool = False) -> None:
+        """Where routes are known: a new pair over each link that may be at fault, in its direction,
+        and over no other such link. So the links of a low pair are told from each other. Or only
+        over links of `several` low pairs.
         """
-        links = self._open_links()
+        links = open_links(self.evidence, self.located, 2 if several else 1)
+        low = Counter(end for pair in self.lows for end in pair)
         for link in links[:_MOST_LINKS]:
             near = [end for end in self.free if self.leaf_of.get(end) == link.name]
+            # Other ends than those that are low already tell the link from them.
+            near.sort(key=lambda end: low[end])
             far = self._in_turn(end for end in self.free if self.leaf_of.get(end) != link.name)
-            others, count = set(links) - {link}, 0
+            others = set(links) - {link}
             for one, other in itertools.islice(itertools.product(near, far), _MOST_TRIED):
                 pair = (one, other) if link.way == "send" else (other, one)
-                fits = one in self.free and other in self.free and one.rail == other.rail
-                if not fits or one.node == other.node or self.met[pair]:
+                if one.rail != other.rail or one.node == other.node or self.met[pair]:
                     continue
                 crossed = links_of(self.evidence, self.leaf_of, pair)
-                if link in crossed and others.isdisjoint(crossed):
+                fits = link in crossed and others.isdisjoint(crossed)
+                if fits and self._has_links(pair):
                     self._measure(*pair)
-                    count += 1
-                if count == _CROSSING:
                     break
 
     def _in_turn(self, ends: Iterable[End]) -> list[End]:
@@ -360,23 +417,6 @@ class _Plan:
         turns = itertools.zip_longest(*leaves.values())
         return [end for turn in turns for end in turn if end is not None]
 
-    def _open_links(self) -> list[Part]:
-        """The links of more low pairs than good ones, the worst first; without the pairs that a
-        confirmed part explains.
-        """
-        if self.evidence.routes is None or not self.evidence.directed:
-            return []
-        confirmed = {suspect.name for suspect in self.located.suspects if suspect.confirmed}
-        lows, more_low = set(self.lows), Counter[Part]()
-        for pair in self.met:
-            links = links_of(self.evidence, self.leaf_of, pair)
-            parts = {f"{link.name}:{link.spine}" for link in links}
-            parts |= {name for end in pair for name in (end.name, end.node)}
-            if parts.isdisjoint(confirmed):
-                more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
-        links = tuple(link for link, count in more_low.items() if count > 0)
-        return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
-
     # ---- all others ----
 
     def fill(self) -> None:
@@ -386,6 +426,9 @@ class _Plan:
         across = self.across or any(
             self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
         )
+        if across and self.most_on_link is not None:
+            self._match_links()
+            across = False
         rails: dict[str | None, list[End]] = {}
         for end in self.ends:
             if end in self.free:
@@ -393,12 +436,31 @@ class _Plan:
         for ends in rails.values():
             if across or not self.leaf_of:
                 self._match(sorted(ends, key=lambda end: self.leaf_of.get(end, "")))
-                continue
+            ends = [end for end in ends if end in self.free]
             leaves: dict[str, list[End]] = {}
             for end in ends:
                 leaves.setdefault(self.leaf_of.get(end, ""), []).append(end)
             for of_leaf in leaves.values():
                 self._match(of_leaf)
+
+    def _match_links(self) -> None:
+        """Pair free ends with those of other leaves, so that no two pairs share a link."""
+        ends = [end for end in self.ends if end in self.free]
+        turn = self.number * 7 % max(len(ends), 1)
+        tried = 0
+        for one in ends:
+            for other in ends[turn:] + ends[:turn]:
+                if one not in self.free or tried == _MOST_TRIED:
+                    break
+                tried += 1
+                if other not in self.free or one.rail != other.rail or one.node == other.node:
+                    continue
+                if self.leaf_of.get(one) == self.leaf_of.get(other):
+                    continue
+                for pair in ((one, other), (other, one)):
+                    if not self.met[pair] and self._has_links(pair):
+                        self._measure(*pair)
+                        break
 
     def _match(self, ends: list[End]) -> None:
         """Each with one half of all away, in every round another one that it has not met yet."""
@@ -414,4 +476,6 @@ class _Plan:
         for one, other in pairs if half else ():
             if one.node != other.node:
                 sends = (self.balance[one], other.order) <= (self.balance[other], one.order)
-                self._measure(*((one, other) if sends else (other, one)))
+                pair = (one, other) if sends else (other, one)
+                if self._has_links(pair):
+                    self._measure(*pair)

@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from railgauge.locating.results import End
+
+
+class Hca(NamedTuple):
+    """An InfiniBand device by its node GUID, and the LID of its port."""
+
+    guid: int
+    lid: int
+
+
+def hca_of(facts: Mapping[str, Any]) -> Hca | None:
+    """The HCA that a node used, as its facts name it: `node_guid` and `lid` are texts of sysfs,
+    0002:c903:0000:0001 and 0x5. None where they are not there.
+    """
+    try:
+        return Hca(int(facts["node_guid"].replace(":", ""), 16), int(facts["lid"], 16))
+    except (KeyError, ValueError, AttributeError, TypeError):
+        return None
 
 
 class Routes:
@@ -12,20 +30,33 @@ class Routes:
 
     `spines` maps (leaf, destination) to a spine, where a destination is the name of an end or of
     its node; with (leaf, source, destination) a source's data has a spine of its own, as with a
-    hash of both addresses.
+    hash of both addresses. `arriving` has the spine from which it comes down to the destination's
+    leaf, where that may be another one: of parallel links each is named at its own leaf.
     """
 
-    def __init__(self, spines: Mapping[tuple[str, ...], str]) -> None:
-        self._spines = dict(spines)
+    def __init__(
+        self,
+        spines: Mapping[tuple[str, ...], str],
+        arriving: Mapping[tuple[str, ...], str] | None = None,
+    ) -> None:
+        self._spines, self._arriving = dict(spines), dict(arriving or {})
         #: the number of spines
-        self.spines = len(set(self._spines.values()))
+        self.spines = len({*self._spines.values(), *self._arriving.values()})
 
     def spine(self, leaf: str, sender: End, receiver: End) -> str:
         """The spine of data that leaves `leaf`; "" where it is not known."""
-        for destination in (receiver.name, receiver.node):
-            for source in (sender.name, sender.node):
-                if found := self._spines.get((leaf, source, destination)):
-                    return found
-            if found := self._spines.get((leaf, destination)):
+        return _of(self._spines, leaf, sender, receiver)
+
+    def arriving_from(self, leaf: str, sender: End, receiver: End) -> str:
+        """The spine from which data that left `leaf` comes down; "" where it is not known."""
+        return _of(self._arriving or self._spines, leaf, sender, receiver)
+
+
+def _of(spines: Mapping[tuple[str, ...], str], leaf: str, sender: End, receiver: End) -> str:
+    for destination in (receiver.name, receiver.node):
+        for source in (sender.name, sender.node):
+            if found := spines.get((leaf, source, destination)):
                 return found
-        return ""
+        if found := spines.get((leaf, destination)):
+            return found
+    return ""

@@ -16,10 +16,14 @@ SHARE_OF_TIME = 0.2
 CERTAIN = 99.0
 
 #: What a measurement is for: another partner, one on the end's own leaf, the same two ends once
-#: more, more paths of a leaf, or the ends while all else is quiet.
-Need = Literal["partner", "home", "pair", "paths", "quiet", ""]
+#: more, more paths of a leaf, low paths while no other flow shares a link with them, or the ends
+#: while all else is quiet.
+Need = Literal["partner", "home", "pair", "paths", "alone", "quiet", ""]
 
-SuspectKind = Literal["node", "rail", "pair", "leaf", "uplink", "load"]
+SuspectKind = Literal["node", "rail", "pair", "leaf", "uplink", "load", "gpu", "gpu-link"]
+
+#: Parts of a node: it must not be used with them.
+_IN_NODES = ("node", "rail", "gpu", "gpu-link")
 
 #: What a result says: it is low, it clears the partner, or an error counter grew.
 Says = Literal["convicts", "clears", "counter"]
@@ -89,11 +93,11 @@ class Suspect:
     @property
     def accuses_nodes(self) -> bool:
         """Whether its nodes are at fault as well: also those of a leaf that does not answer."""
-        return self.kind in ("node", "rail") or (self.kind == "leaf" and bool(self.own_reason))
+        return self.kind in _IN_NODES or (self.kind == "leaf" and bool(self.own_reason))
 
     @property
     def failing_nodes(self) -> tuple[str, ...]:
-        """The nodes that must not be used: those of a confirmed node or rail, or silent leaf."""
+        """The nodes that must not be used: of a confirmed node, rail or GPU, or a silent leaf."""
         return self.nodes if self.confirmed and self.accuses_nodes else ()
 
     @property
@@ -193,7 +197,7 @@ class Located:
 
     @property
     def failing_nodes(self) -> list[str]:
-        """The nodes of confirmed suspect nodes and rails."""
+        """The nodes of confirmed suspect nodes, rails and GPUs."""
         failing = {node for suspect in self.suspects for node in suspect.failing_nodes}
         return [node for node in self.nodes if node in failing]
 

@@ -33,6 +33,9 @@ LOST = "node-lost"
 #: The device of a node's rail is not there, though its path was as it should be before.
 RAIL_MISSING = "rail-missing"
 
+#: A GPU of a node, or a link of one, is slow; the node's facts `copies` name it.
+GPU_LINKS = "gpu-links"
+
 #: Two nodes of which one does not reach the other, and both answer Slurm's controller: it speaks
 #: against what lies between them, and against neither.
 UNREACHED = "unreached"

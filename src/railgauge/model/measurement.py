@@ -76,7 +76,7 @@ METRICS: Mapping[str, Metric] = {
         *("GB/s", "more", "of copies between GPUs and hosts, the mean of nvbandwidth's matrix"),
         comparable=True,
     ),
-    "copy_bandwidth_min": Metric("GB/s", "more", "the slowest of them"),
+    "copy_bandwidth_min": Metric("GB/s", "more", "the slowest of them", comparable=True),
     "time": Metric("us", "less", "of one collective operation, out of place"),
     "time_in_place": Metric("us", "less", "of one collective operation, in place"),
 }

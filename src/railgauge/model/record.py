@@ -365,10 +365,12 @@ class Line(NamedTuple):
 
 
 def read_record(
-    path: Path, kept: Callable[[Result, Line], Result] = lambda result, _: result
+    path: Path,
+    kept: Callable[[Result, Line], Result] = lambda result, _: result,
+    kind: type[Result] = Result,
 ) -> Record | None:
     """The record at `path`, None where there is none; BrokenRecordError where it is damaged.
-    `kept` says what is kept of each result.
+    `kind` says what is read of each result, and `kept` what is kept of it.
     """
     try:
         with path.open("rb") as stream:
@@ -377,9 +379,10 @@ def read_record(
             results, start = [], len(first)
             # Line by line: of a large sweep the text takes as much memory as what is made of it.
             for number, line in enumerate(stream, 2):
-                result = _valid(
-                    functools.partial(Result.model_validate_json, line), f"{path}:{number}"
-                )
+                try:
+                    result = kind.model_validate_json(line)
+                except pydantic.ValidationError as error:
+                    raise _broken(error, f"{path}:{number}") from None
                 results.append(kept(result, Line(path, start, len(line), result.place)))
                 start += len(line)
         if not isinstance(case, dict) or case.get("results") != len(results):
@@ -407,6 +410,7 @@ _PLAN = pydantic.TypeAdapter(tuple[Planned, ...], config=_WHEN_USED)
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...], config=_WHEN_USED)
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing], config=_WHEN_USED)
 _LEAVES = pydantic.TypeAdapter(KnownLeaves, config=_WHEN_USED)
+_PARTITIONS = pydantic.TypeAdapter(list[str], config=_WHEN_USED)
 _SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]], config=_WHEN_USED)
 _POSSIBLE = pydantic.TypeAdapter(Possible, config=_WHEN_USED)
 _RATES = pydantic.TypeAdapter(Rates, config=_WHEN_USED)
@@ -428,9 +432,13 @@ def _valid(make: Callable[[], _Content], where: str) -> _Content:
     try:
         return make()
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenRecordError(f"{where}: {place}: {first['msg']}") from None
+        raise _broken(error, where) from None
+
+
+def _broken(error: pydantic.ValidationError, where: str) -> BrokenRecordError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the document"
+    return BrokenRecordError(f"{where}: {place}: {first['msg']}")
 
 
 def read_plan(path: Path) -> tuple[Planned, ...] | None:
@@ -464,6 +472,10 @@ def read_leaves(path: Path) -> KnownLeaves | None:
 
 def read_switch_ports(path: Path) -> dict[str, dict[str, str]] | None:
     return read(path, _SWITCH_PORTS.validate_json)
+
+
+def read_static_routes(path: Path) -> list[str] | None:
+    return read(path, _PARTITIONS.validate_json)
 
 
 def read_possible(path: Path) -> Possible | None:

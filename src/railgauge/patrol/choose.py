@@ -127,7 +127,6 @@ def way(first: str, second: str) -> Way:
 
 
 def ways_of(leaves: Collection[str]) -> list[Way]:
-    """All ways between these leaves."""
     return list(itertools.combinations(sorted(leaves), 2))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pydantic
 
 from railgauge.campaign.folder import in_future
-from railgauge.cluster import store
+from railgauge.cluster.journals import Journals, Lost
 from railgauge.patrol.choose import Way
 
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -42,12 +42,29 @@ class Patrol:
     exit_code: int | None = None
 
     def save(self) -> None:
-        folder = store.folder(self.system) / "patrols"
-        folder.mkdir(parents=True, exist_ok=True)
-        store.write(folder / f"{self.id}.json", dataclasses.asdict(self))
+        _PATROLS.save(self)
 
 
-_JOURNAL = pydantic.TypeAdapter(Patrol)
+_PATROLS = Journals("patrols", pydantic.TypeAdapter(Patrol))
+
+
+def read(system: str, now: datetime.datetime, since_days: float) -> tuple[list[Patrol], list[Lost]]:
+    """The patrols that began since then, and their journals that cannot be read."""
+    since = f"{now - datetime.timedelta(days=since_days):{_STAMP}}"
+
+    def is_recent(name: str) -> bool:
+        return name >= since and not in_future(name, now) and _began(name) is not None
+
+    return _PATROLS.read(system, is_recent)
+
+
+def set_aside_damaged(system: str, since_days: float) -> Iterator[str]:
+    """Set the damaged journals of that time aside; say of each, and of one that cannot be read for
+    now, what follows.
+    """
+    for lost in read(system, datetime.datetime.now(datetime.timezone.utc), since_days)[1]:
+        aside = f"; set aside as {lost.set_aside()}" if lost.damaged else ""
+        yield f"{lost.words}{aside}: what that patrol measured is measured again"
 
 
 def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, float]:
@@ -55,8 +72,10 @@ def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, fl
     read.
     """
     days_by_way: dict[Way, float] = {}
-    for patrol in _read(system, now, since_days):
-        days = (now - _moment(patrol.id)).total_seconds() / 86400
+    for patrol in read(system, now, since_days)[0]:
+        moment = _began(patrol.id)
+        assert moment is not None
+        days = (now - moment).total_seconds() / 86400
         for way in patrol.ways:
             days_by_way[way] = min(days, days_by_way.get(way, days))
     return days_by_way
@@ -64,24 +83,13 @@ def ways(system: str, now: datetime.datetime, since_days: float) -> dict[Way, fl
 
 def across(system: str, now: datetime.datetime, since_days: float) -> set[str]:
     """The campaigns of patrols that measured across leaves."""
-    patrols = _read(system, now, since_days)
+    patrols, _ = read(system, now, since_days)
     return {patrol.campaign for patrol in patrols if patrol.cover and patrol.campaign}
 
 
-def _read(system: str, now: datetime.datetime, since_days: float) -> Iterator[Patrol]:
-    since = now - datetime.timedelta(days=since_days)
-    for path in sorted((store.folder(system) / "patrols").glob("*.json")):
-        if path.stem[:16] < since.strftime(_STAMP) or in_future(path.stem, now):
-            continue
-        try:
-            patrol = _JOURNAL.validate_json(path.read_bytes())
-            _moment(patrol.id)
-        except (OSError, ValueError):
-            # The ways of a damaged journal are measured once more.
-            continue
-        yield patrol
-
-
-def _moment(identifier: str) -> datetime.datetime:
-    moment = datetime.datetime.strptime(identifier[:16], _STAMP)
+def _began(identifier: str) -> datetime.datetime | None:
+    try:
+        moment = datetime.datetime.strptime(identifier[:16], _STAMP)
+    except ValueError:
+        return None
     return moment.replace(tzinfo=datetime.timezone.utc)

@@ -43,8 +43,11 @@ from railgauge.systems import Partition
 from railgauge.verdict.decision.node_status import standings
 from railgauge.verdict.decision.verdict import Verdict
 
-#: How long a session that is to end may go on, to read what its job measured. Nobody waits for it.
+#: How long a session that is to end may go on, to read what its job measured. No user waits for it.
 _READ_S = 12.0
+
+#: So many times `every_days` a path between two leaves is remembered.
+_WAYS_KEPT = 4
 
 #: The beginnings of the reasons that its time is over, and that somebody else wanted its nodes.
 #: What was measured until then is judged.
@@ -176,7 +179,7 @@ def plan(system: str, rules: GateRules, fleet: Fleet, nodes: int, budget_s: floa
     RailgaugeError where the budget is too short for the smallest test.
     """
     now = datetime.datetime.now(datetime.timezone.utc)
-    ways = journal.ways(system, now, 4 * rules.patrol.every_days)
+    ways = journal.ways(system, now, _WAYS_KEPT * rules.patrol.every_days)
     most = min(nodes, fleet.most)
     planned: Plan | None = None
     while True:
@@ -282,6 +285,8 @@ def run(
         cover=planned.choice.cover,
         risks={node: list(risks) for node, risks in planned.risks.items()},
     )
+    for words in journal.set_aside_damaged(system, _WAYS_KEPT * rules.patrol.every_days):
+        say(words)
     lacking = rights.missing(system)
     if lacking:
         say(f"findings are only recorded: {lacking[0]}")

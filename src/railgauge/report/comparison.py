@@ -81,15 +81,10 @@ def _table(compared: Comparison, with_interval: bool) -> Table:
             f"{number(one.after)} {one.unit.removeprefix('1')}".rstrip(),
             _change(one, with_interval),
             _p(one.shift["p"]) if one.shift else "",
-            *(_count(one, word) for word in _SHOWN),
+            *(f"[{_STYLES[w]}]{one.words[w]}[/]" if one.words[w] else "-" for w in _SHOWN),
             "-" if one.finds is None else f"{one.finds:.1%}",
         )
     return table
-
-
-def _count(one: Class, word: Word) -> str:
-    many = one.words[word]
-    return f"[{_STYLES[word]}]{many}[/]" if many else "-"
 
 
 def _change(one: Class, with_interval: bool) -> str:
@@ -114,12 +109,21 @@ def _p(p: float | None) -> str:
 
 def lines(compared: Comparison, drift: Sequence[Drift]) -> list[str]:
     """What moved, what is missing, what changed on the nodes, and the answer, with markup."""
-    texts = [*_shifts(compared)]
+    texts = [
+        f"[{_STYLES[shift['verdict']]}]{shift['verdict']}[/]: all {shift['places']} places of "
+        f"{escape(shift['class'])}: {_interval(shift['change'], *shift['interval'])}"
+        for shift in _moved_alike(compared)
+    ]
     moved: tuple[Word, ...] = ("worse", "better")
     for word in moved:
         texts += _moved(compared.places.filter(pl.col("verdict") == word), word)
     for side in ("before", "after"):
-        texts += _missing(compared.missing.filter(pl.col("side") == side), side)
+        places = compared.missing.filter(pl.col("side") == side)
+        texts += [
+            f"[yellow]missing[/] {side}: {escape(row['place'])}, {escape(row['condition'])}"
+            for row in places.sort("condition", "place").head(_LISTED).iter_rows(named=True)
+        ]
+        texts += _more(places.height, f"missing {side}")
     texts += [f"changed: {escape(_drifted(one, compared.places))}" for one in drift]
     return [
         *texts,
@@ -131,14 +135,6 @@ def _moved_alike(compared: Comparison) -> list[dict[str, Any]]:
     """What all places of a class lost, or gained."""
     shifts = (one.shift for one in compared.classes)
     return [shift for shift in shifts if shift and shift["verdict"] in ("worse", "better")]
-
-
-def _shifts(compared: Comparison) -> list[str]:
-    return [
-        f"[{_STYLES[shift['verdict']]}]{shift['verdict']}[/]: all {shift['places']} places of "
-        f"{escape(shift['class'])}: {_interval(shift['change'], *shift['interval'])}"
-        for shift in _moved_alike(compared)
-    ]
 
 
 def _moved(places: pl.DataFrame, word: Word) -> list[str]:
@@ -155,14 +151,6 @@ def _moved(places: pl.DataFrame, word: Word) -> list[str]:
 
 def _more(height: int, word: str) -> list[str]:
     return [f"{word}: and {height - _LISTED} more: --json has all"] if height > _LISTED else []
-
-
-def _missing(places: pl.DataFrame, side: str) -> list[str]:
-    texts = [
-        f"[yellow]missing[/] {side}: {escape(row['place'])}, {escape(row['condition'])}"
-        for row in places.sort("condition", "place").head(_LISTED).iter_rows(named=True)
-    ]
-    return [*texts, *_more(places.height, f"missing {side}")]
 
 
 def _drifted(drift: Drift, places: pl.DataFrame) -> str:

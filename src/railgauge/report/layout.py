@@ -73,19 +73,20 @@ def first_part(text: str, width: int) -> str:
     """As many clauses of the text as fit, else as many words, with dots for what is left out."""
     if len(text) <= width:
         return text
-    ends = [at for mark in ("; ", ": ") for at in _positions(text, mark) if at <= width]
+    ends = [at for at in range(width + 1) if text.startswith(("; ", ": "), at)]
     if ends:
         return text[: max(ends)]
     return textwrap.shorten(text, max(width, len(" ...")), placeholder=" ...")
 
 
-def _positions(text: str, mark: str) -> list[int]:
-    return [at for at in range(len(text)) if text.startswith(mark, at)]
-
-
 def fits(console: Console, table: Table) -> bool:
     """Whether the table fits the width without a cell that wraps."""
-    return _width(_column_widths(table), 3) <= console.width
+    widths = []
+    for column in table.columns:
+        lines = [str(column.header)]
+        lines += [line for cell in column.cells for line in _cell(cell).plain.split("\n")]
+        widths.append(max(map(len, lines)))
+    return _width(widths, 3) <= console.width
 
 
 def print_table(
@@ -140,16 +141,6 @@ def print_table(
     if left_out:
         names = ", ".join(left_out)
         say(console, f"not shown at {console.width} columns: {names}")
-
-
-def _column_widths(table: Table) -> list[int]:
-    """The length of the longest line of each column, its header among them."""
-    widths = []
-    for column in table.columns:
-        lines = [str(column.header)]
-        lines += [line for cell in column.cells for line in _cell(cell).plain.split("\n")]
-        widths.append(max(map(len, lines)))
-    return widths
 
 
 def _width(widths: Sequence[int], between: int) -> int:

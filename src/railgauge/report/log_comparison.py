@@ -46,7 +46,9 @@ def lines(compared: Comparison) -> Iterator[str]:
             )
     if any(pair.main.assumed and not pair.main.why for pair in compared.pairs):
         yield _assumed(compared)
-    yield f"paired by: {_paired_by(compared.pairs)}"
+    by = Counter(pair.match.by for pair in compared.pairs)
+    named = [f"{one} ({counted(count, 'place')})" for one, count in by.items()]
+    yield f"paired by: {', '.join(by if len(by) == 1 else named)}"
     yield f"{_SHOWN[compared.word].upper()}: {_answer(compared)}"
 
 
@@ -136,13 +138,6 @@ def _assumed(compared: Comparison) -> str:
         f"{compared.noise:.1%} (--noise)"
     )
     return f"{text}; a loss of {max(finds):.0%} or more would be found" if finds else text
-
-
-def _paired_by(pairs: Sequence[Pair]) -> str:
-    counts = Counter(pair.match.by for pair in pairs)
-    if len(counts) == 1:
-        return next(iter(counts))
-    return ", ".join(f"{by} ({counted(count, 'place')})" for by, count in counts.items())
 
 
 def _answer(compared: Comparison) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from railgauge.node.orchestration import sweep_file
 from railgauge.node.transport import results_file
@@ -39,10 +38,15 @@ class Outputs:
         for number in self._numbers.get(case.place, ()):
             launch = self._left.launches.get(number)
             if launch is not None:
-                outputs += _of_launch(launch)
+                whose = f"launch {launch['launch']} of {len(launch['places'])} groups"
+                outputs += [(f"{whose}, table", launch["out"])]
+                outputs += [(f"{whose}, launcher", launch["err"])]
+                outputs += [(f"{whose}, {name}", text) for name, text in launch["files"].items()]
             # Of a launch with thousands of ranks those that failed come first, and not all.
             left = self._left.sides.get(number, {})
-            sides = sorted(left.items(), key=lambda named: _is_good(named[1]))
+            sides = sorted(
+                left.items(), key=lambda named: named[1].line.get("call", {}).get("exit_code") == 0
+            )
             for role, side in sides[:_SIDES]:
                 whose = f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}"
                 outputs += [(f"{whose}, standard output", side.out)]
@@ -63,19 +67,6 @@ class Outputs:
         for number, added in self._left.again.items():
             self._numbers.setdefault(added.name, []).append(number)
         self._folder = folder
-
-
-def _of_launch(launch: Mapping[str, Any]) -> list[tuple[str, str]]:
-    whose = f"launch {launch['launch']} of {len(launch['places'])} groups"
-    return [
-        (f"{whose}, table", launch["out"]),
-        (f"{whose}, launcher", launch["err"]),
-        *((f"{whose}, {name}", text) for name, text in launch["files"].items()),
-    ]
-
-
-def _is_good(side: results_file.Side) -> bool:
-    return bool(side.line.get("call", {}).get("exit_code") == 0)
 
 
 def _end(text: str) -> str:

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from railgauge.model.call import Call
 from railgauge.model.record import Row
 from railgauge.report import numbers
 from railgauge.verdict.campaign.cases import Case
@@ -30,7 +29,10 @@ def lines(case: Case, outputs: Sequence[tuple[str, str]]) -> Iterator[str]:
     for why in filter(None, ["" if case.failures else case.reason, case.damage]):
         yield f"  {why}"
     for call in case.calls:
-        yield f"  {_call(call)}"
+        ended = "no exit code" if call.exit_code is None else f"exit code {call.exit_code}"
+        of_call = [call.tool, f"{call.role} on {call.host}", ended, f"{call.seconds:.2f} s"]
+        of_call += filter(None, [call.version, call.path, call.package, call.note])
+        yield f"  {', '.join(of_call)}"
     yield from _section("numbers", [_row(case, row) for row in case.rows])
     yield from _section("failures", list(_failures(case)))
     yield from _section("notes", (*case.notes, *case.notes_of_job))
@@ -76,12 +78,6 @@ def _section(title: str, content: Sequence[str]) -> Iterator[str]:
     if content:
         yield f"{title}:"
         yield from (f"  {line}" for line in content)
-
-
-def _call(call: Call) -> str:
-    ended = "no exit code" if call.exit_code is None else f"exit code {call.exit_code}"
-    what = [call.tool, f"{call.role} on {call.host}", ended, f"{call.seconds:.2f} s"]
-    return ", ".join([*what, *filter(None, [call.version, call.path, call.package, call.note])])
 
 
 def _row(case: Case, row: Row) -> str:

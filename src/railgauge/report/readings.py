@@ -143,7 +143,12 @@ def read_paths(
         readings.files += 1
         source: Text | Unread | Run
         if isinstance(found, Large):
-            source = _read_large(found, in_pieces=with_text is None)
+            # The run of a tool that reads piece by piece, or else the whole text.
+            try:
+                known = recognize.read_large(found.pieces) if with_text is None else None
+                source = Run(found.name, 1, "", *known) if known else found.whole()
+            except OSError as error:
+                source = Unread(found.name, error.strerror or str(error))
         else:
             source = found
         if isinstance(source, Unread):
@@ -161,15 +166,6 @@ def read_paths(
                 run = Run(source.name, section.line, section.tag, section.tool, section.read())
                 readings.runs.append(run)
     return readings
-
-
-def _read_large(source: Large, in_pieces: bool) -> Run | Text | Unread:
-    """The run of a large file that a tool reads piece by piece, or else the whole text."""
-    try:
-        known = recognize.read_large(source.pieces) if in_pieces else None
-        return Run(source.name, 1, "", *known) if known else source.whole()
-    except OSError as error:
-        return Unread(source.name, error.strerror or str(error))
 
 
 def _published(measurement: Measurement, near: Sequence[published.Near]) -> str:

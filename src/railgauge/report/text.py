@@ -33,7 +33,7 @@ from railgauge.verdict.campaign.ratios import RatioRow
 from railgauge.verdict.decision.verdict import Verdict
 
 if TYPE_CHECKING:
-    from railgauge.verdict.comparison.campaign_power import Condition
+    pass
 
 _STYLES = {
     "accept": "bold green",
@@ -212,7 +212,10 @@ def render(verdict: Verdict, console: Console, all_places: bool = False) -> None
     for line in (
         *filter(None, [located.left_open(verdict.min_good_results_of_cleared_end)]),
         *_sessions(verdict),
-        *(f"left out, declared absent: {n}: {why}" for n, why in _absent(verdict)),
+        *(
+            f"left out, declared absent: {n}: {why}"
+            for n, why in verdict.campaign.scope.absent.items()
+        ),
         *(f"note: {notice.message}" for notice in verdict.notices),
         *(_power_lines(verdict) if everything else ()),
         *transfers.left_out(verdict),
@@ -237,10 +240,6 @@ def _reason(verdict: Verdict) -> str:
     return located.sentence(verdict).removesuffix(".")
 
 
-def _absent(verdict: Verdict) -> list[tuple[str, str]]:
-    return list(verdict.campaign.scope.absent.items())
-
-
 def _print_answer(console: Console, verdict: Verdict) -> None:
     """The verdict with the whole reason, as it stands at the top of the page."""
     answer = _answer(verdict)
@@ -259,18 +258,15 @@ def _power_lines(verdict: Verdict) -> list[str]:
     best = power.sharpest
     if best is None:
         return []
-    share = [f"{loss:.1%} on {where}" for loss, where in _losses(best) if loss is not None]
+    place = "place" if best.places == 1 else f"one of {best.places} places"
+    losses = ((best.link, place), (best.node, "one node"), (best.all, "all"))
+    share = [f"{loss:.1%} on {where}" for loss, where in losses if loss is not None]
     finding = [one for one in power.conditions if one.link is not None]
     of = f" (the sharpest of {len(finding)} conditions)" if len(finding) > 1 else ""
     return [
         f"finds with {power.power:.0%}: a loss of {', '.join(share)}: {best.check} "
         f"{best.partition}, {best.measured}{of}; false alarms expected: {power.false_alarms:.2g}"
     ]
-
-
-def _losses(best: Condition) -> list[tuple[float | None, str]]:
-    places = "place" if best.places == 1 else f"one of {best.places} places"
-    return [(best.link, places), (best.node, "one node"), (best.all, "all")]
 
 
 def _print_suspect(console: Console, suspect: Suspect) -> None:

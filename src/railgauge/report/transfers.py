@@ -35,7 +35,6 @@ _THROWN_AWAY = " (discarded)"
 
 
 def is_of(measurement: Measurement) -> bool:
-    """Whether it is of a transfer of files."""
     return measurement.operation.removesuffix(DISCARDED) in _SETS
 
 
@@ -102,14 +101,6 @@ def _order(tool: str) -> tuple[int, str]:
     return _TOOLS.index(name) if name in _TOOLS else len(_TOOLS), tool
 
 
-def _column(measurement: Measurement) -> TransferColumn:
-    return TransferColumn(
-        measurement.operation.removesuffix(DISCARDED),
-        measurement.size_bytes,
-        measurement.delay_ms,
-    )
-
-
 def compare(cases: Sequence[Case]) -> list[Comparison]:
     """One comparison for each partition that has transfers; numbers of good cases only."""
     comparisons = []
@@ -128,7 +119,9 @@ def compare(cases: Sequence[Case]) -> list[Comparison]:
             for row in case.rows if _is_good(case) else ():
                 m = row.measurement
                 thrown = m.operation.endswith(DISCARDED)
-                key = f"{tool}{_THROWN_AWAY}" if thrown else tool, _column(m)
+                moved = m.operation.removesuffix(DISCARDED)
+                column = TransferColumn(moved, m.size_bytes, m.delay_ms)
+                key = f"{tool}{_THROWN_AWAY}" if thrown else tool, column
                 values.setdefault(key, {}).setdefault(m.metric, []).append(m.value)
         cells = {
             key: Cell(
@@ -149,11 +142,8 @@ def compare(cases: Sequence[Case]) -> list[Comparison]:
 
 def _is_good(case: Case) -> bool:
     """A result, whatever its reference says; of a baseline, too."""
-    return case.finished and bool(case.rows) and not case.damage and not _broken(case)
-
-
-def _broken(case: Case) -> bool:
-    return any(failure.kind != NO_REFERENCE for failure in case.failures)
+    broken = any(failure.kind != NO_REFERENCE for failure in case.failures)
+    return case.finished and bool(case.rows) and not case.damage and not broken
 
 
 def cell_text(comparison: Comparison, tool: str, column: TransferColumn) -> str:
@@ -209,12 +199,8 @@ def stated(verdict: Verdict) -> list[RatioRow]:
         for row in verdict.ratios
         if row.reference.is_context
         and row.reference.metric == "bandwidth"
-        and (_sides(row) & checks or _ways_differ(row))
+        and ({row.reference.of.check, row.reference.over.check} & checks or _ways_differ(row))
     ]
-
-
-def _sides(row: RatioRow) -> set[str | None]:
-    return {row.reference.of.check, row.reference.over.check}
 
 
 def _ways_differ(row: RatioRow) -> bool:

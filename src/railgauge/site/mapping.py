@@ -80,7 +80,9 @@ def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[s
         only = peopled if len(peopled) == len(names) == 1 else []
         theirs_or_none = next((n for n in (*named, *only) if n in peopled), None)
         if theirs_or_none is not None:
-            partitions[partition.name] = _nodes_of(partition, theirs_or_none, slurm)
+            nodes = tuple(slurm.nodes[name] for name in slurm.partitions[theirs_or_none])
+            of_gpus = _gpus(partition, nodes)
+            partitions[partition.name] = Mapped(partition.name, theirs_or_none, nodes, *of_gpus)
     if not partitions:
         raise RailgaugeError(
             f"cannot tell which of Slurm's partitions is which of {system.name}'s "
@@ -88,12 +90,6 @@ def mapped(system: System, slurm: Cluster, choices: Mapping[str, str]) -> dict[s
             next_step=f"the same command with --partition {names[0]}=ONE_OF_THESE",
         )
     return partitions
-
-
-def _nodes_of(partition: Partition, theirs: str, slurm: Cluster) -> Mapped:
-    nodes = tuple(slurm.nodes[name] for name in slurm.partitions[theirs])
-    gpus, unclear = _gpus(partition, nodes)
-    return Mapped(partition.name, theirs, nodes, gpus, unclear)
 
 
 def _gpus(partition: Partition, nodes: Sequence[SlurmNode]) -> tuple[int | None, str]:

@@ -164,7 +164,8 @@ class _Sections:
             kind, within = self._type(field, f"{path}.{name}".lstrip("."), new)
             default = "" if name in schema.get("required", ()) else _default(field, within)
             meaning = " ".join(field["description"].split())
-            cells = (f"`{name}`", kind, _unit(name), default, meaning)
+            unit = next((unit for end, unit in _UNITS.items() if f"_{name}".endswith(end)), "")
+            cells = (f"`{name}`", kind, unit, default, meaning)
             yield "|" + "|".join(f" {cell.replace('|', chr(92) + '|')} " for cell in cells) + "|"
         yield ""
         for name in new:
@@ -210,10 +211,6 @@ def _bounds(field: Schema) -> str:
         if key in field
     ]
     return f", {', '.join(shown)}" if shown else ""
-
-
-def _unit(name: str) -> str:
-    return next((unit for end, unit in _UNITS.items() if f"_{name}".endswith(end)), "")
 
 
 def _default(field: Schema, has_fields: bool) -> str:

@@ -118,7 +118,11 @@ def description(
     head = _with(head, "name", name)
     head = _with(head, "hostnames", f"['{host_pattern(host)}']")
     if not described:
-        return head + _unknown(begin + body)
+        # There is no Slurm to ask: placeholders all of it.
+        unknown = begin + body
+        for field in ("access", "nodes", *_FILLED):
+            unknown = _open(unknown, field, "")
+        return head + unknown
     return head + "".join(_partition(begin + body, partition) for partition in described)
 
 
@@ -145,13 +149,6 @@ def _open(text: str, field: str, why: str) -> str:
     if field in _OPTIONAL:
         return re.sub(pattern, lambda line: f"{line[1]}# fill in: {line[2]}", text, count=1)
     return re.sub(pattern, lambda line: f"{line[0]}  {PLACEHOLDER}", text, count=1)
-
-
-def _unknown(text: str) -> str:
-    """The partition where there is no Slurm to ask: placeholders all of it."""
-    for field in ("access", "nodes", *_FILLED):
-        text = _open(text, field, "")
-    return text
 
 
 def open_fields(template: str, described: Sequence[DescribedPartition]) -> Iterator[str]:

@@ -52,14 +52,6 @@ class AccountingError(SlurmError):
         )
 
 
-def _no_database(host: str, port: str, why: str) -> SlurmError:
-    return SlurmError(
-        f"slurmdbd does not answer at {host}:{port} ({why}), and jobs are followed by sacct",
-        next_step=f"on {host}: systemctl status slurmdbd; journalctl -u slurmdbd; once it runs, "
-        "`sacct` answers",
-    )
-
-
 def elsewhere() -> SlurmError | None:
     """That the environment turns some of Slurm's commands to another cluster, where it does."""
     for name in _OTHER_CLUSTER:
@@ -146,7 +138,12 @@ def answer(*command: str, limit_s: float = 60) -> tuple[str, SlurmError | None]:
     if _NO_ACCOUNTING.search(reason):
         return stdout, AccountingError()
     if (database := _NO_DATABASE.search(reason)) is not None:
-        return stdout, _no_database(*database.groups())
+        host, port, why = database.groups()
+        return stdout, SlurmError(
+            f"slurmdbd does not answer at {host}:{port} ({why}), and jobs are followed by sacct",
+            next_step=f"on {host}: systemctl status slurmdbd; journalctl -u slurmdbd; once it "
+            "runs, `sacct` answers",
+        )
     return stdout, SlurmError(f"{shown}: {reason}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.nodes import SlurmNode
+from railgauge.slurm.nodes import SlurmNode, moment
 
 #: What Slurm hangs on to the reason of a reboot that somebody asked for.
 _REBOOT = (" : reboot issued", " : reboot complete")
@@ -21,7 +21,7 @@ def set_down_since(since: Mapping[str, datetime.datetime]) -> dict[str, SlurmNod
     """
     if not since:
         return {}
-    starts = {name: moment.astimezone().replace(tzinfo=None) for name, moment in since.items()}
+    starts = {name: began.astimezone().replace(tzinfo=None) for name, began in since.items()}
     first = min(starts.values()).isoformat("T", "seconds")
     printed, _ = client.answer(
         *("sacctmgr", "--noheader", "--parsable2", "list", "event"),
@@ -37,14 +37,7 @@ def set_down_since(since: Mapping[str, datetime.datetime]) -> dict[str, SlurmNod
         reason, _, user = rest.rpartition("|")
         node = SlurmNode(name, frozenset({"DOWN"}), reason, user.partition("(")[0], began)
         by_person = node.downed_by_admin and not reason.endswith(_REBOOT)
-        recent = name in starts and _moment(began) >= starts[name]
+        recent = name in starts and (moment(began) or datetime.datetime.min) >= starts[name]
         if state.startswith("DOWN") and by_person and recent:
             found[name] = node
     return found
-
-
-def _moment(text: str) -> datetime.datetime:
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.datetime.min

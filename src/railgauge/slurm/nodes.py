@@ -283,7 +283,7 @@ def parse(text: str) -> dict[str, SlurmNode]:
             if (commented := _COMMENT.search(line))
             else "",
             next_state=fields.get("NextState", ""),
-            booted=_moment(fields.get("BootTime", "")),
+            booted=moment(fields.get("BootTime", "")),
         )
     return nodes
 
@@ -298,7 +298,7 @@ def _reason(line: str) -> tuple[str, str, str]:
     return " ".join([text[: given.start()].rstrip(), *more]), given[1], given[2]
 
 
-def _moment(text: str) -> datetime.datetime | None:
+def moment(text: str) -> datetime.datetime | None:
     """`2026-11-22T10:00:00`; None of `None`, `Unknown`, or a time of another form."""
     try:
         return datetime.datetime.fromisoformat(text)
@@ -364,7 +364,14 @@ def show(names: Iterable[str] = ()) -> dict[str, SlurmNode]:
             continue
         members = client.output("scontrol", "show", "hostnames", reservation.hostlist).split()
         for name in nodes.keys() & set(members):
-            nodes[name] = _reserved(nodes[name], reservation)
+            node = nodes[name]
+            if reservation.active:
+                now = tuple(sorted((*node.reservations, reservation.name)))
+                flags = node.flags | {"RESERVED"}
+                nodes[name] = dataclasses.replace(node, flags=flags, reservations=now)
+            else:
+                soon = tuple(sorted((*node.soon_reserved, reservation.name)))
+                nodes[name] = dataclasses.replace(node, soon_reserved=soon)
     return nodes
 
 
@@ -372,16 +379,6 @@ def show_known(names: Iterable[str]) -> dict[str, SlurmNode]:
     """These nodes without those that Slurm has not; SlurmError where it does not answer."""
     known = show()
     return {name: known[name] for name in names if name in known}
-
-
-def _reserved(node: SlurmNode, reservation: Reservation) -> SlurmNode:
-    if not reservation.active:
-        soon = (*node.soon_reserved, reservation.name)
-        return dataclasses.replace(node, soon_reserved=tuple(sorted(soon)))
-    now = (*node.reservations, reservation.name)
-    return dataclasses.replace(
-        node, flags=node.flags | {"RESERVED"}, reservations=tuple(sorted(now))
-    )
 
 
 def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
@@ -510,7 +507,7 @@ def dead(nodes: Collection[str]) -> list[str]:
     """Those of `nodes` that do not answer Slurm; none where Slurm itself does not answer.
 
     Not those that somebody drained or reserved: no job starts there either, on purpose. And not
-    those that answer within half a minute: a controller that was started anew takes every node for
+    those that answer within half a minute: a controller that was started again takes every node for
     silent until it has registered again.
     """
     deadline = time.monotonic() + REGISTERED_S
@@ -593,7 +590,7 @@ def reservations() -> list[Reservation]:
             fields.get("Users", ""),
             fields.get("State") == "ACTIVE",
             "MAINT" in fields.get("Flags", "").split(","),
-            _moment(fields.get("StartTime", "")),
+            moment(fields.get("StartTime", "")),
         )
         for fields in map(fields_of, answer.splitlines())
         if "ReservationName" in fields

@@ -43,7 +43,12 @@ def cluster(run: Run) -> Cluster:
     for line in filter(str.strip, run(*_show("partition")).splitlines()):
         fields = fields_of(line)
         if "PartitionName" in fields:
-            partitions[fields["PartitionName"]] = _members(fields.get("Nodes", ""), line)
+            names = fields.get("Nodes", "")
+            try:
+                members = hostlist.in_order(hostlist.expand(names)) if names else ()
+            except ValueError:
+                raise _no_answer("partition", line, "a list of nodes") from None
+            partitions[fields["PartitionName"]] = members
         elif not line.startswith("No partitions"):
             raise _no_answer("partition", line, "PartitionName=... Nodes=...")
     answer = run(*_show("node"))
@@ -57,13 +62,6 @@ def cluster(run: Run) -> Cluster:
 
 def _show(what: str) -> tuple[str, ...]:
     return ("scontrol", "show", what, "--all", "--oneliner")
-
-
-def _members(names: str, line: str) -> tuple[str, ...]:
-    try:
-        return hostlist.in_order(hostlist.expand(names)) if names else ()
-    except ValueError:
-        raise _no_answer("partition", line, "a list of nodes") from None
 
 
 def _no_answer(what: str, line: str, expected: str) -> SlurmError:

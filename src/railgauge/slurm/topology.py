@@ -23,7 +23,12 @@ def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
     is on two is left out: which of them it uses is not known.
     """
     try:
-        names = {_named(each) for each in partition.split(",")} if partition else {""}
+        names = set()
+        for each in partition.split(","):
+            shown = (
+                client.output("scontrol", "show", "partition", each, "--oneliner") if each else ""
+            )
+            names.add(fields_of(shown).get("Topology", ""))
         if len(names) > 1:
             return {}
         chosen = [name for name in names if name]
@@ -42,9 +47,3 @@ def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
         for node in members:
             leaves.setdefault(node, set()).add(fields["SwitchName"])
     return {node: next(iter(names)) for node, names in leaves.items() if len(names) == 1}
-
-
-def _named(partition: str) -> str:
-    """The name of a partition's own topology; "" where it has none."""
-    shown = client.output("scontrol", "show", "partition", partition, "--oneliner")
-    return fields_of(shown).get("Topology", "")

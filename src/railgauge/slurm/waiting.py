@@ -93,7 +93,13 @@ def of_nodes(
     return {
         **_jobs(states, our_jobs),
         **_reservations(states, our_reservations),
-        **_drained(states),
+        **{
+            name: Obstacle(
+                f"drained{f' by {node.by}' if node.by else ''}: {node.reason}", standing=True
+            )
+            for name, node in states.items()
+            if node.drained and node.answers
+        },
     }
 
 
@@ -114,16 +120,6 @@ def words(obstacles: Mapping[str, Obstacle]) -> str:
     for node, obstacle in sorted(obstacles.items()):
         nodes.setdefault(obstacle.why, []).append(node)
     return "; ".join(f"{hostlist.fold(names)} {why}" for why, names in nodes.items())
-
-
-def _drained(states: Mapping[str, SlurmNode]) -> dict[str, Obstacle]:
-    return {
-        name: Obstacle(
-            f"drained{f' by {node.by}' if node.by else ''}: {node.reason}", standing=True
-        )
-        for name, node in states.items()
-        if node.drained and node.answers
-    }
 
 
 def _reservations(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, Obstacle]:

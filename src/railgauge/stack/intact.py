@@ -6,6 +6,7 @@ A program that was overwritten, or a folder that somebody cleaned up, counts as 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,11 @@ def _problems(package: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: found no folder {prefix}, expected what was built there"
         return
     folders = path_folders(package)
-    built = {Path(file).name for file in _files(prefix)} if package["root"] else set()
+    built: set[str] = set()
+    if package["root"]:
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            noted = (prefix / ".spack/install_manifest.json").read_text(encoding="utf-8")
+            built = {Path(file).name for file in json.loads(noted)}
     for program in programs().get(package["name"], ()) if package["root"] else ():
         path = next((p for p in (Path(f, program) for f in folders) if p.is_file()), None)
         if path is None and program in built:
@@ -56,12 +61,3 @@ def path_folders(root: Mapping[str, Any]) -> list[str]:
         for change in root["run_environment"]
         if change["name"] == "PATH" and change["action"] == "prepend"
     ]
-
-
-def _files(prefix: Path) -> list[str]:
-    """What Spack noted of its files; nothing where it noted nothing."""
-    try:
-        noted = json.loads((prefix / ".spack/install_manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return []
-    return list(noted)

@@ -86,6 +86,15 @@ def systems(home: Path = paths.HOME) -> list[str]:
     return sorted(path.parent.name for path in (home / "configs/systems").glob("*/spack"))
 
 
+def solved_systems(home: Path = paths.HOME) -> list[str]:
+    """Those of them with a reference lock. The others are solved on their site alone."""
+    return [
+        name
+        for name in systems(home)
+        if (home / "configs/systems" / name / "spack" / LOCK).exists()
+    ]
+
+
 def read(system: str, home: Path = paths.HOME) -> Stack:
     """What the manifest and the scope of `system` ask for; RailgaugeError where it has none."""
     folder = home / "configs/systems" / system / "spack"
@@ -184,6 +193,10 @@ def _externals(path: Path) -> Iterator[External]:
     for name, package in packages.items():
         if not isinstance(package, dict):
             raise ConfigurationError(f"{path}: {name}: expected a mapping, found {package!r}")
+        first = key = packages.lc.key(name)[0]
+        while first > 0 and lines[first - 1].lstrip().startswith("#"):
+            first -= 1
+        of_site = MARK in "\n".join(lines[first:key])
         for number, item in enumerate(package.get("externals", [])):
             line = package["externals"].lc.item(number)[0] + 1
             version = re.search(r"@=?([\w.-]+)", str(item.get("spec", "")))
@@ -196,14 +209,7 @@ def _externals(path: Path) -> Iterator[External]:
                 version=version[1],
                 prefix=str(item["prefix"]),
                 compilers=dict(item.get("extra_attributes", {}).get("compilers", {})),
-                site=MARK in _comment_above(lines, packages.lc.key(name)[0]),
+                site=of_site,
                 path=path,
                 line=line,
             )
-
-
-def _comment_above(lines: list[str], key: int) -> str:
-    first = key
-    while first > 0 and lines[first - 1].lstrip().startswith("#"):
-        first -= 1
-    return "\n".join(lines[first:key])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pydantic
 
 from railgauge.yamlfile import Strict
+
+#: A device and its port.
+_PORT = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*:[0-9]+$"
 
 
 class Infiniband(Strict):
@@ -13,6 +18,10 @@ class Infiniband(Strict):
     device: str = pydantic.Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*:[0-9]+)?$")
     """The local port that the subnet is read by, such as `mlx5_0:1`. Empty: infiniband-diags
     chooses one.
+    """
+    more_devices: list[Annotated[str, pydantic.Field(pattern=_PORT)]] = []
+    """A local port of each further subnet, where rails are subnets of their own: `[mlx5_1:1]`. Then
+    `device` is that of the first subnet. Switches need other names in each.
     """
     node: str = ""
     """The node that reads the subnet. Empty, or a node that the session does not test: the first
@@ -31,5 +40,6 @@ class Infiniband(Strict):
     """
     static_routes: bool = False
     """Whether data takes the routes of the forwarding tables, without adaptive routing. If true,
-    the rounds that a sweep adds cross the links that low results suspect.
+    the rounds that a sweep adds cross the links that low results suspect, and the verdict names a
+    slow link between switches.
     """

@@ -187,7 +187,7 @@ _AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", 
 #: Features whose checks have no stand-ins.
 _LEFT_OUT = (
     *("tcp", "rdma", "wan", "bond", "nics", "transfers", "fabric", "applications"),
-    *("contention", "infiniband"),
+    *("contention", "infiniband", "gpu_links"),
 )
 
 

@@ -18,11 +18,12 @@ from railgauge.slurm import client
 from railgauge.systems.application import Applications
 from railgauge.systems.contention import Contention
 from railgauge.systems.fabric import Fabric
+from railgauge.systems.gpu_links import GpuLinks
 from railgauge.systems.infiniband import Infiniband
 from railgauge.systems.nccl import Nccl
 from railgauge.systems.rdma import Expression, Gbits, Rdma
 from railgauge.systems.wan import Bond, Wan
-from railgauge.yamlfile import Strict
+from railgauge.yamlfile import Strict, read_old_checks
 
 
 class Budget(Strict):
@@ -275,7 +276,7 @@ class Absent(Strict):
     node: str = pydantic.Field(min_length=1)
     """One of `nodes`."""
     devices: list[str] = []
-    """Its RDMA devices that NCCL, Path and perftest go without; none: the whole node."""
+    """Its RDMA devices that NCCL, NodeState and perftest go without; none: the whole node."""
     why: str = pydantic.Field(min_length=1)
     """What every verdict says of it."""
 
@@ -310,7 +311,7 @@ class Extras(Strict):
     NCCL (`PMIX_*`, `OMPI_*`, `UCX_*`, `NCCL_*`) do not reach jobs. What is true of the system
     belongs into `access` and `env_vars` of its partition.
     """
-    required: list[str] = []
+    required: Annotated[list[str], pydantic.BeforeValidator(read_old_checks)] = []
     """The checks without which no campaign can end in `accept`."""
     absent: list[Absent] = []
     """Devices known to be missing: left out of all checks."""
@@ -359,6 +360,8 @@ class Extras(Strict):
     """With the feature transfers."""
     nccl: Nccl | None = None
     """With the feature nccl."""
+    gpu_links: GpuLinks | None = None
+    """With the feature gpu_links."""
     fabric: Fabric | None = None
     """With the feature fabric."""
     infiniband: Infiniband = Infiniband()
@@ -450,7 +453,7 @@ class Extras(Strict):
 #: A partition with one of these features describes it in its extras, in the field of that name.
 DESCRIBED = (
     *("rdma", "wan", "bond", "nics", "nccl", "transfers"),
-    *("fabric", "applications", "contention"),
+    *("fabric", "applications", "contention", "gpu_links"),
 )
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from railgauge.locating import gpu_copies
 from railgauge.model.call import Call
 from railgauge.model.measurement import Measurement
 from railgauge.tools import ParseError, Reading
@@ -38,6 +39,39 @@ class Options:
     """The tests that were asked for."""
 
     tests: tuple[str, ...]
+
+
+def version_argv() -> list[str]:
+    """Its output states the version."""
+    return []
+
+
+def argv(options: Options) -> list[str]:
+    """The command; without -d it binds itself to the CPUs near each GPU."""
+    return [TOOL, "--json", "--testcase", *options.tests]
+
+
+#: Tests of single copies, and which way data goes. A GPU of a row reads from that of a column or
+#: writes to it: testcases_ce.cpp and testcases_sm.cpp of 0.8. The titles have it the other way
+#: round.
+_COPIES: Mapping[str, gpu_copies.Way] = {
+    "host_to_device_memcpy": "from_host",
+    "device_to_host_memcpy": "to_host",
+    "device_to_device_memcpy_read": "read",
+    "device_to_device_memcpy_write": "write",
+    # A row or column is an MPI process, with a GPU of its own.
+    "multinode_device_to_device_memcpy_read": "read",
+    "multinode_device_to_device_memcpy_write": "write",
+}
+WAYS: Mapping[str, gpu_copies.Way] = {
+    f"{test}_{engine}": way for engine in ("ce", "sm") for test, way in _COPIES.items()
+}
+
+#: How tests of several nodes begin.
+_SEVERAL = "multinode_"
+
+#: The tests of one node by its copy engines.
+ONE_NODE = tuple(test for test in WAYS if test.endswith("_ce") and not test.startswith(_SEVERAL))
 
 
 # ---- result --------------------------------------------------------------------------------
@@ -293,6 +327,53 @@ def _json_matrix(case: _Testcase) -> Matrix:
 # ---- read ----------------------------------------------------------------------------------
 
 
+def copies(seen: Mapping[str, Any], bounds: Mapping[str, float]) -> list[gpu_copies.Matrix]:
+    """The matrices of `WAYS` in what `read` saw, in GB/s: those of several nodes alone where there
+    are such, as the others are of the first process. `bounds`: test -> the least value that a
+    reference admits for a cell.
+    """
+    of_several = any(one["test"].startswith(_SEVERAL) for one in seen.get("matrices", ()))
+    return [
+        gpu_copies.Matrix(
+            one["test"],
+            WAYS[one["test"]],
+            tuple(map(tuple, one["cells"])),
+            bounds.get(one["test"]),
+        )
+        for one in seen.get("matrices", ())
+        if one["test"] in WAYS and one["test"].startswith(_SEVERAL) == of_several
+    ]
+
+
+_PROCESS = re.compile(r"Process +([0-9]{1,5}) \((\S{1,255})\): device ([0-9]{1,4}): .*")
+_HOST = re.compile(r".*\) ?: \((\S{1,255})\)")
+
+
+def places(seen: Mapping[str, Any], file_host: str) -> dict[int, tuple[str, int]]:
+    """Row or column of a matrix -> node and number of its GPU there. `file_host` is the node where
+    the output names none, as JSON of several nodes does: it has the devices of the first process.
+    """
+    devices = list(map(str, seen.get("devices", ())))
+    host = file_host
+    if not any(test.startswith(_SEVERAL) for test in seen.get("tests", ())):
+        host = next((named[1] for one in devices if (named := _HOST.fullmatch(one))), host)
+    found = {gpu: (host, gpu) for gpu in range(seen.get("gpus", 0))}
+    for process in filter(None, map(_PROCESS.fullmatch, devices)):
+        found[int(process[1])] = process[2], int(process[3])
+    return found
+
+
+_ADDRESS = re.compile(
+    r"(?:[Dd]evice )?([0-9]{1,4}): .*\(([0-9a-f]{4})([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\).*"
+)
+
+
+def gpu_numbers(seen: Mapping[str, Any]) -> dict[str, int]:
+    """PCI address without its function, as sysfs has it (0000:1b:00) -> number of the GPU."""
+    found = (_ADDRESS.fullmatch(device) for device in seen.get("devices", ()))
+    return {one[3]: int(one[1]) for one in found if one and one[2] == "0000"}
+
+
 def read(text: str, *, calls: Sequence[Call] = (), options: Options | None = None) -> Reading:
     """Judge one run. Its end is proved by the note that stands there, or the whole document; all
     of it with exit code 0 and the tests that were asked for.
@@ -301,7 +382,12 @@ def read(text: str, *, calls: Sequence[Call] = (), options: Options | None = Non
 
 
 def _conclude(output: Output, options: Options | None) -> Conclusion:
-    seen: dict[str, Any] = {"tests": list(output.tests)}
+    matrices = [
+        {"test": m.test, "part": m.part, "cells": [list(row) for row in m.cells]}
+        for m in output.matrices
+    ]
+    gpus = max(len(m.cells[0]) for m in output.matrices)
+    seen: dict[str, Any] = {"tests": list(output.tests), "gpus": gpus, "matrices": matrices}
     if output.version:
         seen["version"] = output.version
     if output.devices:
@@ -315,6 +401,7 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
     complaints += [
         f"{matrix.test}: nothing measured" for matrix in output.matrices if not matrix.measured
     ]
+    complaints += _odd_shapes(output)
     if options is not None and output.tests != options.tests:
         asked = ", ".join(options.tests)
         complaints.append(f"the tests are {', '.join(output.tests)}, expected {asked}")
@@ -331,12 +418,26 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
     )
 
 
+def _odd_shapes(output: Output) -> Iterator[str]:
+    """Matrices of `WAYS` that have not a row for the host, or one for each GPU."""
+    sizes: dict[bool, int] = {}
+    for matrix in output.matrices:
+        if matrix.test not in WAYS:
+            continue
+        of_host = WAYS[matrix.test] in ("from_host", "to_host")
+        rows, columns = len(matrix.cells), len(matrix.cells[0])
+        gpus = sizes.setdefault(matrix.test.startswith(_SEVERAL), columns)
+        if (rows, columns) != (1 if of_host else gpus, gpus):
+            expected = f"{'a row' if of_host else f'{gpus} rows'} of {gpus}"
+            yield f"{matrix.test}: {rows} rows of {columns}, expected {expected}"
+
+
 def _measurements(matrix: Matrix) -> Iterator[Measurement]:
     values = [value for value, _, _ in matrix.measured]
     if not values:
         return
     mean = sum(values) / len(values)
-    operation = f"{matrix.test} {matrix.part.lower()}".strip()
+    operation = f"copy {matrix.test} {matrix.part.lower()}".strip()
     metrics = (
         {"latency_avg": mean, "latency_max": max(values)}
         if matrix.is_latency

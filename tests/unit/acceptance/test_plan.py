@@ -33,7 +33,7 @@ def listed() -> dict[str, Listed]:
 
 
 def test_a_sweep_is_one_case_with_all_of_its_places(listed: dict[str, Listed]) -> None:
-    assert {"Path h100, 4 places", "RailProbe h100, 32 places"} <= set(listed)
+    assert {"NodeState h100, 4 places", "RailProbe h100, 32 places"} <= set(listed)
     # Seven usages of the first rail.
     assert "RdmaUsage h100, 28 places" in listed
 
@@ -53,8 +53,8 @@ def test_a_case_says_about_how_long_it_takes(listed: dict[str, Listed]) -> None:
 
 
 def test_a_plan_of_neighbours_names_them(listed: dict[str, Listed]) -> None:
-    probe, path = listed["RailProbe h100, 32 places"], listed["Path h100, 4 places"]
-    assert (probe.schedule, probe.seed, path.schedule) == ("neighbours", None, "")
+    probe, state = listed["RailProbe h100, 32 places"], listed["NodeState h100, 4 places"]
+    assert (probe.schedule, probe.seed, state.schedule) == ("neighbours", None, "")
 
 
 def test_shift_has_every_rail_with_every_other() -> None:

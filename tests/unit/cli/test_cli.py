@@ -166,6 +166,25 @@ def test_wrong_usage_is_one_message_and_exit_code_3(arguments: list[str], says: 
     assert railgauge(*arguments, stderr=[says]).exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command", "found"),
+    [
+        (["limit", "roce"], "railgauge limit roce", "Missing option '--rate'."),
+        (["nosuch"], "railgauge", "No such command 'nosuch'."),
+        (["gate", "nosuch"], "railgauge gate", "No such command 'nosuch'."),
+        (
+            *(["accept", "--seed", "x"], "railgauge accept"),
+            "Invalid value for '--seed': 'x' is not a valid integer range.",
+        ),
+    ],
+)
+def test_wrong_usage_names_the_command_what_was_found_and_its_help(
+    arguments: list[str], command: str, found: str
+) -> None:
+    answer = railgauge(*arguments, stderr=[found])
+    assert answer.stderr == f"{command}: {found}\n  next: {command} --help\n"
+
+
 #: Two bytes that are no UTF-8, as Python reads them from a command line.
 _NO_UTF_8 = "caf\udce9 \udcff"
 

@@ -96,7 +96,7 @@ def test_a_node_of_which_slurm_says_nothing_has_a_job_of_its_own_that_says_whose
         return json.dumps(BEFORE.as_dict())
 
     monkeypatch.setattr(client, "output", ask)
-    monkeypatch.setattr(slurm_nodes, "show", lambda _: {})
+    monkeypatch.setattr(slurm_nodes, "show", dict)
     found, failed = inventories.collect("vm-pair", ["vm00", "vm01"])
     assert (len(found), failed) == (2, {})
     assert all({"srun", "--overlap", "--partition=roce"} <= set(words) for words in asked)
@@ -122,7 +122,7 @@ def test_a_drained_node_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     """A job would wait for it, and never start."""
     drained = SlurmNode("vm01", frozenset({"IDLE", "DRAIN"}), "bad fan", "alice")
     states = {"vm00": SlurmNode("vm00", frozenset({"IDLE"})), "vm01": drained}
-    monkeypatch.setattr(slurm_nodes, "show", lambda _: states)
+    monkeypatch.setattr(slurm_nodes, "show", lambda: states)
     asked = []
 
     def ask(*command: str, limit_s: float = 60) -> str:
@@ -172,7 +172,7 @@ def collected(monkeypatch: pytest.MonkeyPatch, jobs: Jobs, busy: str = "") -> li
         states[busy] = SlurmNode(busy, frozenset({"ALLOCATED"}))
     monkeypatch.setattr(client, "answer", jobs.answer)
     monkeypatch.setattr(client, "output", jobs.output)
-    monkeypatch.setattr(slurm_nodes, "show", lambda names: {n: states[n] for n in names})
+    monkeypatch.setattr(slurm_nodes, "show", lambda: states)
     found, failed = inventories.collect("vm-pair", ["vm00", "vm01"])
     assert failed == {}
     return [one.node for one in found]

@@ -264,6 +264,13 @@ def test_a_line_that_was_cut_is_none() -> None:
 # ---- before anything is measured ----
 
 
+@pytest.mark.parametrize("about", ["clock", "python", "source", "unresolved", "tools"])
+@pytest.mark.parametrize("content", [None, 3, "x", [], [3], {}, {"x": None}])
+def test_an_answer_of_another_form_is_no_answer(about: str, content: object) -> None:
+    text = line("n1", "begin", "7") + line("n1", about, json.dumps(content))
+    assert parse(text).keys() == {"n1"}
+
+
 def test_what_is_lacking_ends_with_all_of_it_and_what_to_type(cluster: Cluster) -> None:
     cluster.fault("n2", hidden(paths.results_root()))
     with pytest.raises(PrerequisiteError) as caught:

@@ -1004,6 +1004,22 @@ def test_who_returned_and_was_adopted_since_is_not_recorded_again(
     assert (record.by, record.fields["kernel/release"]) == ("alice", "6.14")
 
 
+def test_a_node_that_was_adopted_while_nothing_ran_is_not_recorded_as_it_was_tested(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator deleted its reservation after the run was killed."""
+    tests.bad = set()
+    held(nodes, "n1")
+    kill_at("record", nodes)
+    nodes.reserved.clear()
+    monkeypatch.setattr(store, "now", lambda: "2999-01-01T00:00:00+00:00")
+    store.accept("lab", taken("n1", "6.14"), "adopt", "alice")
+    go(nodes)
+    record = store.accepted("lab", "n1")
+    assert record is not None
+    assert (record.by, record.fields["kernel/release"]) == ("alice", "6.14")
+
+
 def killed(*_: object, **__: object) -> None:
     raise Killed
 

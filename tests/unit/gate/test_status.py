@@ -48,3 +48,11 @@ def test_a_store_that_was_left_behind_is_said(
     (own / "rules.json").touch()
     words, code = said("status")
     assert code == 0 and f"it is {area} here, and {own} does not count" in words
+
+
+def test_a_damaged_suspect_names_no_gate_run(area: Path, nodes: Slurm) -> None:
+    path = area / "suspects" / "n2.json"
+    path.write_text("{")
+    words, code = said("status", "--nodes", "n2")
+    assert code == 0 and f"suspect: {path} is damaged" in " ".join(words.split())
+    assert "gate run unknown" not in words

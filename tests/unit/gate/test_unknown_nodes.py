@@ -91,3 +91,26 @@ def test_a_run_ends_though_an_accepted_node_has_left_slurm(area: Path, nodes: Sl
     words: list[str] = []
     run.unreserve(begun, [], words.append)
     assert f"n2: accepted, and not in service: {slurm_nodes.UNKNOWN}" in words
+
+
+def test_a_reservation_that_ends_with_a_node_opens_no_other_one(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    """Slurm deletes a reservation if slurm.conf loses one of its nodes."""
+    held(nodes, "n1", "n2")
+
+    def reconfigured() -> None:
+        if "n2" in nodes.flags:
+            nodes.forget("n2")
+            nodes.reserved.clear()
+
+    tests.at_each = reconfigured
+    words, code = said("run", "--act")
+    assert code == 3 and "is gone; n1 drained again" in words
+    assert "n1" not in nodes.open()
+    assert [one.decided for one in journal.runs("lab")] == [
+        {
+            "n1": "its reservation was deleted during the test",
+            "n2": slurm_nodes.UNKNOWN,
+        }
+    ]

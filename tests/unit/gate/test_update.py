@@ -884,3 +884,19 @@ def test_an_update_hears_the_signals_that_whoever_started_it_ignores(tmp_path: P
     (ignored,) = re.findall(r"^SigIgn:\s*(\w+)", done.stdout, re.MULTILINE)
     heard = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
     assert not any(int(ignored, 16) & 1 << (number - 1) for number in heard)
+
+
+@pytest.mark.parametrize("rest", [["n2"], []])
+def test_a_node_that_a_user_resumes_before_its_test_is_tested(
+    area: Path, nodes: Slurm, good: Campaigns, rest: list[str]
+) -> None:
+    def resumed() -> None:
+        if nodes.reason["n1"][0].endswith(journal.UPDATED) and not good.made:
+            nodes.at_each = lambda: None
+            nodes.resume(["n1"])
+
+    nodes.at_each = resumed
+    (ended,) = roll.go_on(begin(["n1", *rest], "true", size=2), [], lambda _: None)
+    assert ended.decided == dict.fromkeys(["n1", *rest], "")
+    [campaign] = good.made.values()
+    assert set(campaign.scope.nodes["ns"]) >= {"n1", *rest}

@@ -13,6 +13,7 @@ import pytest
 
 from railgauge.acceptance import session
 from railgauge.cli import cli
+from railgauge.cluster import store
 from railgauge.patrol import pace, run
 from railgauge.patrol.choose import (
     Candidate,
@@ -46,6 +47,7 @@ def fleet_of(leaves: Sequence[str], of_each: int = 2) -> run.Fleet:
 def measured(days_ago: float, *ways: Way) -> None:
     """A patrol that has measured these ways."""
     stamp = (NOW - datetime.timedelta(days=days_ago)).strftime("%Y%m%dT%H%M%SZ")
+    store.folder("lab").mkdir(parents=True, exist_ok=True)
     lists: dict[str, Any] = {"nodes": [], "leaves": {}, "risks": {}}
     Patrol(f"{stamp}-000001", "lab", stamp, "me", "ns", **lists, cover=True, ways=list(ways)).save()
 

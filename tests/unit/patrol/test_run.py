@@ -809,3 +809,23 @@ def test_leaves_meet_and_are_remembered(
     assert list(journal.ways("lab", now, 7)) == [("a", "b")]
     later = now + datetime.timedelta(days=8)
     assert journal.ways("lab", later, 7) == {}
+
+
+def test_a_damaged_journal_is_named_and_set_aside(nodes: Fleet, patrolled: Patrolled) -> None:
+    patrolled(Ran())
+    [good] = store.folder("lab").glob("patrols/*.json")
+    damaged = good.with_stem(f"{good.stem}1")
+    damaged.write_text("{")
+    _, said = patrolled(Ran())
+    assert said[0].startswith(f"journal {damaged} is damaged (")
+    assert said[0].endswith("measured again") and not damaged.exists() and good.exists()
+    assert damaged.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize("name", ["notes", "20261131T000000Z_abcd", ""])
+def test_a_file_that_is_no_journal_is_left_alone(nodes: Fleet, name: str) -> None:
+    folder = store.folder("lab") / "patrols"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text("{")
+    later = datetime.datetime(2026, 12, 1, tzinfo=datetime.timezone.utc)
+    assert journal.read("lab", later, 60) == ([], [])

@@ -42,3 +42,11 @@ def test_a_command_that_fails_has_no_figure(tmp_path: Path) -> None:
     work = bench_against.Work("none", ("no-such-command",))
     with pytest.raises(SystemExit, match="exit code 3"):
         bench_against.run(paths.HOME, work, tmp_path, tmp_path / "output")
+
+
+def test_a_build_gets_the_nodes_that_a_plan_is_to_have(tmp_path: Path) -> None:
+    build = bench_against.with_nodes(paths.HOME, 40, tmp_path / "copy")
+    described = (build / "configs/systems/dgx-h100/reframe.yaml").read_text()
+    assert "n[1-40]" in described
+    with pytest.raises(SystemExit, match="no longer"):
+        bench_against.with_nodes(build, 40, tmp_path / "copy-of-copy")

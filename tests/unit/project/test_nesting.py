@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
-from railgauge.checks.preflight import link_state
+from railgauge.checks.preflight import inventory_state
 from railgauge.common.errors import ConfigurationError, PrerequisiteError
 from railgauge.model import record, uplinks
 from railgauge.node.orchestration import sweep_file
@@ -99,7 +99,7 @@ def _inventory() -> None:
         (lambda folder: lock.read(_file(folder)), ConfigurationError),
         (_raw, ValueError),
         (lambda _: uplinks.parse(NESTED), uplinks.CountersError),
-        (lambda _: link_state.parse(NESTED), ParseError),
+        (lambda _: inventory_state.parse(NESTED), ParseError),
         (lambda _: _inventory(), PrerequisiteError),
         # Of a stranger, who has not proved himself.
         (

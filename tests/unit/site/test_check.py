@@ -54,7 +54,7 @@ partitions:
       nodes: pod-n[01-08]
       mtu_bytes: 9000
       link_gbits: 100
-      required: [Path, Iperf2Pair, NcclPair]
+      required: [NodeState, Iperf2Pair, NcclPair]
       rdma:
         devices: mlx5_[0-7]
         rails: 8
@@ -526,9 +526,7 @@ def test_description_of_a_feature_that_is_not_there_is_a_warning(pod: Path) -> N
 
 def test_checks_of_a_partition_are_named(pod: Path) -> None:
     (found,) = only(lines_of(), "ok", "gpu: features")
-    assert (
-        "Iperf2Pair, MpiWorld, NcclAll, NcclNode, NcclPair, Path, RailProbe, RdmaBandwidth" in found
-    )
+    assert "Iperf2Pair, MpiWorld, NcclAll, NcclNode, NcclPair, RailProbe, RdmaBandwidth" in found
     # POD has no segments, and perftest without CUDA.
     assert "NcclSegment" not in found
     assert "RdmaGpuMemory" not in found
@@ -566,10 +564,11 @@ CHECKS_OF_A_SITE = """\
 import reframe as rfm
 from reframe.core.builtins import parameter
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.jobs.pairs import RingPairs
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.rdma.rail import RailLinks
 
-class Base(PairCheck):
+class Base(SweepCheck):
     cases = RailLinks("all")
     pair = parameter(cases, loggable=True)
 
@@ -578,7 +577,7 @@ class One(Base):
     metrics = ["bandwidth_65536B", "stream_bandwidth_min"]
 
 @simple_test
-class Two(PairCheck):
+class Two(SweepCheck):
     cases = RingPairs("tcp", "x")
     pair = parameter(cases, loggable=True)
     gating = ("jain_index",)
@@ -621,7 +620,7 @@ def test_check_file_that_does_not_load_is_a_problem(tmp_path: Path, text: str) -
     ],
 )
 def test_required_check_that_never_runs_is_a_problem(pod: Path, names: str, says: str) -> None:
-    (found,) = problems_after(pod, "[Path, Iperf2Pair, NcclPair]", names, "required")
+    (found,) = problems_after(pod, "[NodeState, Iperf2Pair, NcclPair]", names, "required")
     assert says in found
 
 
@@ -632,7 +631,7 @@ def test_required_check_of_more_nodes_than_there_are_is_a_problem(pod: Path) -> 
 
 
 def test_nothing_required_is_a_warning(pod: Path) -> None:
-    change(pod / "reframe.yaml", "      required: [Path, Iperf2Pair, NcclPair]\n", "")
+    change(pod / "reframe.yaml", "      required: [NodeState, Iperf2Pair, NcclPair]\n", "")
     assert len(only(lines_of(), "warning", "required")) == 1
 
 
@@ -646,7 +645,7 @@ def test_required_check_without_a_reference_needs_a_baseline(pod: Path) -> None:
 
 def baselines_of(pod: Path, *parts: str, kind: str = "baseline") -> list[str]:
     """What is said of NcclPair alone with one entry for each part of a condition."""
-    change(pod / "reframe.yaml", "[Path, Iperf2Pair, NcclPair]", "[NcclPair]")
+    change(pod / "reframe.yaml", "[NodeState, Iperf2Pair, NcclPair]", "[NcclPair]")
     entry = ENTRY.replace("kind: published", f"kind: {kind}\n        lower: -0.1")
     entries = [entry.replace("    nodes: 2\n", f"    nodes: 2\n    {part}\n") for part in parts]
     references.path_for("pod").write_text(FILE + "".join(entries))
@@ -792,19 +791,23 @@ def test_transfers_are_known_to_every_part(moving: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        ("[Path,", "[BbcpTransfer,", "BbcpTransfer runs where extras.transfers.tools has bbcp"),
         (
-            "[Path,",
+            "[NodeState,",
+            "[BbcpTransfer,",
+            "BbcpTransfer runs where extras.transfers.tools has bbcp",
+        ),
+        (
+            "[NodeState,",
             "[FtpTransfer,",
             "FtpTransfer is required, and a node that lacks its tool is not measured",
         ),
         (
-            "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [Path,",
+            "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [NodeState,",
             "pairs: first\n      required: [ScpTransfer,",
             "ScpTransfer is required, and two of 8 nodes are measured",
         ),
         (
-            "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [Path,",
+            "streams: 4\n        wdt: {skip_writes: [true]}\n      required: [NodeState,",
             "series_only: true\n      required: [ScpTransfer,",
             "ScpTransfer is required, and railgauge accept --series alone measures that",
         ),
@@ -858,7 +861,7 @@ def in_series(pod: Path) -> Path:
 def test_a_required_check_of_the_series_names_its_own_field(
     in_series: Path, name: str, field: str
 ) -> None:
-    found = problems_after(in_series, "[Path,", f"[{name},", "required")
+    found = problems_after(in_series, "[NodeState,", f"[{name},", "required")
     assert any(f"{name} {_OF_THE_SERIES}{field}, or take" in line for line in found)
 
 
@@ -927,7 +930,7 @@ OTHER_ENTRY = """\
     ("name", "nodes", "parts", "says"),
     [
         ("Iperf2Pair", "3", "", "nodes is 3, expected 2"),
-        ("Path", "2", "", "nodes is 2, expected 1"),
+        ("NodeState", "2", "", "nodes is 2, expected 1"),
         ("MpiWorld", "9", "", "nodes is 9, expected 1 to 8"),
         ("RdmaBandwidth", "2", "rails: 0-8", "rails is '0-8', expected two of 0, 1,"),
         ("WanTcp", "2", "delay_ms: 43", "delay_ms is 43.0, expected one that extras.wan has: 44"),
@@ -1644,8 +1647,14 @@ def test_no_expected_state_is_a_hint(pod: Path) -> None:
 
 
 def test_no_expected_state_is_a_problem_where_it_is_required(pod: Path) -> None:
-    (found,) = problems_after(pod, "[Path, ", "[Path, NodeState, ", "expected state")
+    rdma = POD[POD.index("      rdma:\n") : POD.index("      wan:\n")]
+    change(pod / "reframe.yaml", "mpi, rdma, wan", "mpi, wan")
+    (found,) = problems_after(pod, rdma, "", "expected state")
     assert "NodeState is required" in found
+
+
+def test_rails_alone_are_enough_for_a_required_preflight(pod: Path) -> None:
+    assert only(lines_of(), "problem", "expected state") == []
 
 
 def test_expected_state_of_no_partition_is_a_problem(pod: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,10 +15,12 @@ import yaml
 from railgauge import paths, systems
 from railgauge.checks.framework import topology
 from railgauge.cli import cli
+from railgauge.common.errors import PrerequisiteError
 from railgauge.fabric import expected, folder
 from railgauge.fabric.check import check
 from railgauge.fabric.folder import Fabric, FabricError
-from railgauge.site import new
+from railgauge.site import from_subnet, new
+from railgauge.site.detect import Seen
 from railgauge.site.templates import DescribedPartition
 from tests.command_line import invoke
 from tests.unit.site.test_templates import ROCE, a_cluster, no_slurm, run
@@ -87,6 +94,103 @@ def test_a_system_like_another_one_has_them_too(
     answer = run(monkeypatch, a_cluster, "mine", "--like", "tcp", *options)
     assert answer.exit_code == 0, answer.exception
     assert "batch: nothing is taken from the subnet, which lacks c[01-02]" in answer.output
+
+
+# ---- read by --detect ----
+
+
+def seen(**values: str) -> Seen:
+    return Seen("batch", ("n1", "n2"), values, {})
+
+
+def on_node(errors: dict[str, str], **texts: str) -> Callable[..., str]:
+    """What srun prints of a node that has read the subnet, or has not."""
+    packed = {
+        f"{name}.txt": base64.b64encode(zlib.compress(text.encode())).decode()
+        for name, text in texts.items()
+    }
+    document = {"guids": [], "texts": packed, "errors": errors}
+    return lambda *command, **_: json.dumps(document) if command[0] == "srun" else ""
+
+
+@pytest.fixture
+def _no_tools_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> dict[str, str]:
+        raise FabricError("ibnetdiscover is not installed here")
+
+    monkeypatch.setattr(from_subnet.asking, "ask", refuse)
+
+
+@pytest.mark.usefixtures("_no_tools_here")
+def test_a_node_with_rights_reads_the_subnet(saved: Path) -> None:
+    text = (saved / "ibnetdiscover.txt").read_text()
+    subnet, lines = from_subnet.read([seen()], (), on_node({}, ibnetdiscover=text))
+    assert subnet is not None and len(subnet.subnet.hcas()) == 8
+    assert lines == ["the InfiniBand subnet was read on n1"]
+
+
+@pytest.mark.usefixtures("_no_tools_here")
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (
+            on_node({"ibnetdiscover.txt": "ibnetdiscover: exit code 255: can't open MAD port"}),
+            "n1: ibnetdiscover: exit code 255: can't open MAD port",
+        ),
+        (lambda *_, **__: "{", "n1: what it printed of the subnet is not whole"),
+        (
+            on_node({}, ibnetdiscover="# Topology file: generated on x\n"),
+            "n1: ibnetdiscover.txt",
+        ),
+    ],
+    ids=["no rights", "not whole", "part of a text"],
+)
+def test_one_line_says_why_no_subnet_was_read_and_how_to_give_rights(
+    run: Callable[..., str], why: str
+) -> None:
+    subnet, (line,) = from_subnet.read([seen()], (), run)
+    assert subnet is None and "\n" not in line
+    assert line.startswith(f"no InfiniBand subnet was read ({why}")
+    assert "--subnet FOLDER" in line and 'KERNEL=="umad*", GROUP="rdma"' in line
+
+
+@pytest.mark.usefixtures("_no_tools_here")
+@pytest.mark.parametrize(("link_layer", "said"), [("Ethernet", 0), ("InfiniBand", 1)])
+def test_nodes_without_infiniband_and_its_tools_are_not_spoken_of(
+    link_layer: str, said: int
+) -> None:
+    run = on_node({"ibnetdiscover.txt": "ibnetdiscover is not installed"})
+    subnet, lines = from_subnet.read([seen(link_layer=link_layer)], (), run)
+    assert subnet is None and len(lines) == said
+
+
+def test_where_no_node_may_this_host_reads(monkeypatch: pytest.MonkeyPatch, saved: Path) -> None:
+    def refuse(*_: str, **__: object) -> str:
+        raise PrerequisiteError("srun: error: Unable to\nallocate resources")
+
+    texts = {"ibnetdiscover.txt": (saved / "ibnetdiscover.txt").read_text()}
+    monkeypatch.setattr(from_subnet.asking, "ask", lambda **_: texts)
+    subnet, lines = from_subnet.read([seen()], (), refuse)
+    assert subnet is not None and lines == ["the InfiniBand subnet was read on this host"]
+
+
+def test_detect_reads_the_subnet_by_itself(monkeypatch: pytest.MonkeyPatch, saved: Path) -> None:
+    text = (saved / "ibnetdiscover.txt").read_text()
+    for number in (1, 2):
+        text = text.replace(f'"n{number} ', f'"c0{number} ')
+    node = on_node({}, ibnetdiscover=text)
+
+    def ask(*command: str, **more: Any) -> str:
+        reads = any("fabric_outputs" in word for word in command)
+        return node(*command) if reads else a_cluster(*command, **more)
+
+    answer = run(monkeypatch, ask, "mine", "--like", "tcp", "--detect")
+    assert answer.exit_code == 0, answer.exception
+    assert "the InfiniBand subnet was read on c01" in answer.output
+    systems.load.cache_clear()
+    partition = systems.load("mine").partition("batch")
+    assert partition.extras.leaves == {"leaf1": "c[01-02]"}
+    assert "infiniband" in partition.features
 
 
 def test_a_folder_that_is_none_makes_nothing(

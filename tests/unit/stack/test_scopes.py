@@ -43,14 +43,22 @@ def test_every_system_with_a_scope_is_known() -> None:
     assert set(manifest.systems()) >= set(SYSTEMS)
 
 
-@pytest.mark.parametrize("system", manifest.systems())
+@pytest.mark.parametrize("system", manifest.solved_systems())
 def test_committed_lock_agrees_with_the_manifest(system: str) -> None:
     assert differences(paths.HOME, system) == []
+
+
+def test_the_systems_without_a_lock_are_known() -> None:
+    unsolved = {*manifest.systems()} - {*manifest.solved_systems()}
+    assert unsolved == {"dgx-b200", "gb300-nvl72", "mi300x"}
 
 
 @pytest.mark.parametrize(
     ("system", "target", "cuda_arch", "cuda"),
     [
+        ("dgx-b200", "x86_64_v4", "100", "13.0.2"),
+        ("gb300-nvl72", "neoverse_v2", "103", "13.0.2"),
+        ("mi300x", "x86_64_v4", None, None),
         ("dgx-h100", "x86_64_v4", "90", "12.6.3"),
         ("gb200-nvl72", "neoverse_v2", "100", "13.0.2"),
         ("dgx-spark", "armv9.0a", "121", "13.0.2"),
@@ -79,6 +87,14 @@ def test_site_externals_are_marked(system: str) -> None:
     marked = {external.name for external in manifest.read(system).externals if external.site}
     # The lab's Slurm is in its image.
     assert marked == {"gcc", "rdma-core"} | (set() if system == "lab" else {"slurm"})
+
+
+def test_rocm_is_the_sites_and_of_one_version() -> None:
+    rocm = ["hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl"]
+    found = [external for external in manifest.read("mi300x").externals if external.name in rocm]
+    assert [external.name for external in found] == rocm
+    assert all(external.site for external in found)
+    assert len({external.version for external in found}) == 1
 
 
 def test_only_a_marked_external_is_the_sites() -> None:
@@ -189,7 +205,7 @@ def test_sites_own_lock_must_have_its_externals(home: Path) -> None:
 
 
 def test_unknown_system_names_the_known_ones() -> None:
-    with pytest.raises(RailgaugeError, match=r"found SYSTEM=dgx-h1000, expected one of dgx-h100"):
+    with pytest.raises(RailgaugeError, match=r"found SYSTEM=dgx-h1000, expected one of dgx-b200"):
         manifest.read("dgx-h1000")
 
 
@@ -258,7 +274,7 @@ def stack_cli(*arguments: str) -> str:
 
 @pytest.mark.parametrize("command", [["build", ""], ["mirror", "", ""]])
 def test_system_that_is_not_given_is_asked_for(command: list[str]) -> None:
-    assert stack_cli(*command).startswith("stack: SYSTEM: found none, expected one of dgx-h100")
+    assert stack_cli(*command).startswith("stack: SYSTEM: found none, expected one of dgx-b200")
 
 
 def test_mirror_is_not_made_in_whatever_folder_one_stands() -> None:

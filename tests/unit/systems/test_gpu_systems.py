@@ -195,7 +195,7 @@ def test_launcher_has_what_it_needs(system: str) -> None:
 @pytest.mark.parametrize("system", NAMES)
 def test_required_checks_reach_two_nodes_alone(system: str) -> None:
     required = partition(system).extras.required
-    assert {"Path", "RdmaBandwidth", "NcclPair"} <= set(required)
+    assert {"NodeState", "RdmaBandwidth", "NcclPair"} <= set(required)
     assert not {"NcclSegment", "NcclAll"} & set(required)
 
 

@@ -35,7 +35,7 @@ def partition(**changes: Any) -> dict[str, Any]:
         "extras": {
             "nodes": "dgx[01-32]",
             "launch_options": ["--mpi=pmix"],
-            "required": ["Path", "NcclPair"],
+            "required": ["NodeState", "NcclPair"],
             "absent": [{"node": "dgx07", "why": "baseboard"}],
             "rdma": {"devices": "mlx5_.*"},
             "nccl": {

@@ -94,6 +94,8 @@ def _numbers(nodes: str) -> Mapping[str, int]:
 def _lacks_every_device(partition: Partition, transport: Transport, nodes: Sequence[str]) -> bool:
     """Whether it would cross RDMA devices of which a node has none left."""
     extras, fabric = partition.extras, fabric_of(partition)
+    if not extras.absent and fabric.devices(transport):
+        return False  # As a rule, and a large partition has many groups.
     crosses = fabric.crosses_nics(transport, fabric.domains(transport, places_of(partition, nodes)))
     return crosses and not all(
         fabric.devices(transport, extras.absent_devices(node)) for node in nodes

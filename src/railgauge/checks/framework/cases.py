@@ -225,7 +225,7 @@ class PairCase(Case):
     def _beside_ends(self, first: int) -> tuple[object, ...]:
         """What it has beside its ends, from the field of that number on."""
         names = _names_beside_ends(type(self), first)  # type: ignore[arg-type] # it has a hash
-        return tuple([getattr(self, name) for name in names])
+        return tuple([getattr(self, name) for name in names]) if names else ()
 
     @property
     def labels(self) -> tuple[str, ...]:

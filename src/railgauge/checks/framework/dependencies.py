@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import reframe.core.runtime as rt
 
 from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.checks.framework.cases import Case, Cases
+from railgauge.systems import Partition
 
 #: By what other checks know of a place of a preflight: its case's unique name, and its own.
 Known = Mapping[Hashable, tuple[str, str]]
+
+NODE = attrgetter("partition", "node")
 
 
 def known_places(
@@ -40,11 +43,11 @@ def _known_places(
 ) -> Known:
     """The same by its key: the system, the session's variables, and the systems' folder."""
     sweeps = cases().sweeps
-    return {
-        key(place): (numbered(check, number, len(sweeps)), place.place)
-        for number, sweep in enumerate(sweeps)
-        for place in sweep.places
-    }
+    known: dict[Hashable, tuple[str, str]] = {}
+    for number, sweep in enumerate(sweeps):
+        name = numbered(check, number, len(sweeps))
+        known.update((key(place), (name, place.place)) for place in sweep.places)
+    return known
 
 
 def numbered(check: str, number: int, count: int) -> str:
@@ -60,4 +63,23 @@ def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:
     return [known[key] for key in wanted if key in known]
 
 
-NODE = attrgetter("partition", "node")
+#: Of the failures of a node's preflight those of rails and bond: the numbers of a pair tell what
+#: another firmware or tuning than expected costs.
+LINKS_ALONE = frozenset({"path"})
+
+
+class Preconditions:
+    """The places of other checks that the places of a check need; none."""
+
+    #: the kinds of failures of a node's preflight that keep a check from the node
+    stopped_by: ClassVar[frozenset[str]] = frozenset({"path", "state"})
+
+    def finder(self, partition: Partition) -> Callable[[Case], Sequence[tuple[str, str]]]:
+        """What finds the needs of a place: unique names of cases, and their places. It is made
+        once: a large partition has a hundred thousand places that ask.
+        """
+        return lambda place: ()
+
+    def cases(self) -> Collection[str] | None:
+        """All cases that any place can need; None where that is not known."""
+        return None

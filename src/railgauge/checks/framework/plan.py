@@ -11,7 +11,14 @@ from reframe.core import runtime
 from reframe.core.exceptions import ReframeError
 
 from railgauge import paths
-from railgauge.campaign.folder import LEAVES, PLAN, POSSIBLE, REMAINING, SWITCH_PORTS
+from railgauge.campaign.folder import (
+    LEAVES,
+    PLAN,
+    POSSIBLE,
+    REMAINING,
+    STATIC_ROUTES,
+    SWITCH_PORTS,
+)
 from railgauge.checks.framework import topology
 from railgauge.checks.framework.cases import Case, SweepCase
 from railgauge.common.atomic import write_json
@@ -144,6 +151,8 @@ def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
     write_json(folder / LEAVES, topology.described(runtime.runtime().system.name))
     if ports := topology.switch_ports(runtime.runtime().system.name):
         write_json(folder / SWITCH_PORTS, ports)
+    if routed := topology.statically_routed(runtime.runtime().system.name):
+        write_json(folder / STATIC_ROUTES, routed)
     write_json(folder / POSSIBLE, possible_cases(cases))
     record.write_plan(folder / PLAN, [planned_case(case, runs) for case in cases])
 

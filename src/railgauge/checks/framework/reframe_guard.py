@@ -22,12 +22,14 @@ from reframe.core.schedulers import slurm as slurm_scheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
 from reframe.frontend.executors.policies import AsynchronousExecutionPolicy
+from reframe.frontend.loader import RegressionCheckLoader
 
 import reframe
 from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.campaign.folder import ENDED, RESULT_FILE
 from railgauge.checks.framework import plan, schedule, slurm_queue
+from railgauge.checks.framework.cases import Case
 from railgauge.cluster import ready
 from railgauge.common.errors import PrerequisiteError
 from railgauge.model.record import Ended, EndResult
@@ -95,13 +97,12 @@ def required_programs(check: Any, partition: Partition) -> list[str]:
     """The programs of a StrictCheck without which no node of the partition is accepted; none where
     only its own job can look for them.
     """
-    if check.__name__ not in partition.extras.required or check.is_optional(partition):
+    if check.__name__ not in partition.extras.required or check.programs.may_be_missing(partition):
         return []
-    elsewhere = partition.loads_modules or check.folders_on(partition)
-    if elsewhere or check.programs_unknown(partition):
+    elsewhere = partition.loads_modules or check.programs.folders(partition)
+    if elsewhere or check.programs.unknown(partition):
         return []
-    helpers = {argv[0] for argv in getattr(check, "helpers", ())}
-    return [program for program in check.programs_on(partition) if program not in helpers]
+    return list(check.programs.needed(partition))
 
 
 def refuse_unready_cluster(runner: Any, cases: Sequence[Any]) -> None:
@@ -326,6 +327,18 @@ def with_preempted(original: Callable[[str | None], bool]) -> Callable[[str | No
     return completed
 
 
+def without_every_value(original: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Take a check of ours as it was made. ReFrame asks each value in it whether it can be copied,
+    names of nodes by the thousand, and leaves a check out for one that cannot.
+    """
+
+    @functools.wraps(original)
+    def validate(loader: Any, check: Any) -> bool:
+        return isinstance(getattr(check, "target", None), Case) or original(loader, check)
+
+    return validate
+
+
 def cache_nodelist(original: property) -> property:
     """Have Slurm name the nodes of a job that ended once for as long as it reports the same ones.
     ReFrame starts a command for it with every line that it logs of the job: 19 of one case.
@@ -400,6 +413,9 @@ def install() -> None:
     original = Runner.runall
     if getattr(original, "railgauge_guard", False):
         return
+    RegressionCheckLoader._validate_check = without_every_value(
+        RegressionCheckLoader._validate_check
+    )
 
     @functools.wraps(original)
     def runall(self: Any, testcases: Sequence[Any], restored_cases: Any = None) -> None:

@@ -168,13 +168,27 @@ def rounds(
     a ring of an even number of nodes, in its order, take two rounds, of an odd number three.
     """
     by_condition: dict[tuple[object, ...], _Rounds] = {}
+    at_once = sweep.rails_at_once
     for number, place in enumerate(places):
-        at_once = sweep.rails_at_once and isinstance(place, RailCase)
-        how = (leaves and within(place, leaves), *_how(place, at_once))
+        # A large partition has rails by the hundred thousand: they are not put into functions.
+        ends: Collection[Hashable]
+        condition: tuple[object, ...]
+        if isinstance(place, RailCase):
+            server, client = place.server, place.client
+            server_rail, client_rail = place.server_rail, place.client_rail
+            if at_once:
+                condition = (server_rail == client_rail, *place.beside_rails)
+                ends = (server, server_rail), (client, client_rail)
+            else:
+                condition = (server_rail, client_rail, *place.beside_rails)
+                ends = server, client
+        else:
+            condition, ends = place.condition, place.nodes
+        how = (within(place, leaves), condition) if leaves else condition
         condition_rounds = by_condition.get(how)
         if condition_rounds is None:
             condition_rounds = by_condition[how] = _Rounds(sweep.schedule == "quiet")
-        condition_rounds.add(number, _uses(place, at_once))
+        condition_rounds.add(number, ends)
     return [
         members
         for condition_rounds in by_condition.values()
@@ -193,26 +207,13 @@ class _Rounds:
         self._busy: dict[Hashable, int] = {}
 
     def add(self, number: int, used: Collection[Hashable]) -> None:
-        taken = 0
+        taken, busy = 0, self._busy
         for end in used:
-            taken |= self._busy.get(end, 0)
+            taken |= busy.get(end, 0)
         # The lowest bit that is not set.
         first = len(self.members) if self._alone else (~taken & (taken + 1)).bit_length() - 1
         if first == len(self.members):
             self.members.append([])
         self.members[first].append(number)
         for end in used:
-            self._busy[end] = self._busy.get(end, 0) | 1 << first
-
-
-def _how(place: Case, rails_at_once: bool) -> tuple[object, ...]:
-    """What places of a round have in common, beside where their nodes are."""
-    if rails_at_once and isinstance(place, RailCase):
-        return (place.server_rail == place.client_rail, *place.beside_rails)
-    return place.condition
-
-
-def _uses(place: Case, rails_at_once: bool) -> Collection[Hashable]:
-    if rails_at_once and isinstance(place, RailCase):
-        return (place.server, place.server_rail), (place.client, place.client_rail)
-    return place.nodes
+            busy[end] = busy.get(end, 0) | 1 << first

@@ -52,6 +52,12 @@ def switch_ports(system: str) -> dict[str, dict[str, str]]:
     return ports
 
 
+def statically_routed(system: str) -> list[str]:
+    """The partitions of a system in which data takes the routes of the forwarding tables."""
+    partitions = systems.load(system).partitions
+    return [p.name for p in partitions if p.extras.infiniband.static_routes]
+
+
 @functools.lru_cache(maxsize=64)
 def _by_node(leaves: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return {node: leaf for leaf, members in leaves for node in hostlist.expand(members)}

@@ -66,9 +66,11 @@ class LaunchCheck(SweepCheck):
         """
         return None
 
-    def alike(self) -> Hashable:
-        """A further key that groups of one launch must share, beside size and condition."""
-        return ()
+    def kinds_of(self, places: Sequence[Case]) -> Sequence[Hashable]:
+        """Of each place a further key that groups of one launch must share, beside size and
+        condition.
+        """
+        return [()] * len(places)
 
     def bounds(self) -> Mapping[str, float]:
         """The least good values of the metrics that a launch is judged by, where they are known."""
@@ -120,9 +122,8 @@ class LaunchCheck(SweepCheck):
         rounds: list[list[Case]] = []
         for members in super().rounds_of(places):
             kinds: dict[Hashable, list[Case]] = {}
-            for place in members:
-                with self.at(place):
-                    kinds.setdefault((len(place.nodes), self.alike()), []).append(place)
+            for place, kind in zip(members, self.kinds_of(members), strict=True):
+                kinds.setdefault((len(place.nodes), kind), []).append(place)
             rounds += kinds.values()
         return rounds
 
@@ -281,7 +282,7 @@ class LaunchCheck(SweepCheck):
         if apart:
             message = f"{len(apart)} groups of nodes: {'; '.join(reasons)}"
             step = f"railgauge show CAMPAIGN {apart[0][0]}; measure again: railgauge accept --nodes"
-            kind = DISTURBED if ends.controller_trouble(self._job_error) else NOT_TOLD_APART
+            kind = DISTURBED if ends.controller_trouble(self.job_end.error) else NOT_TOLD_APART
             failures.append(Failure(kind, message, next_step=step))
         return failures
 

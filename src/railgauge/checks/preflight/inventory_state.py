@@ -1,4 +1,4 @@
-"""node_state: a node's inventory against what its system expects.
+"""A node's inventory against what its system expects: firmware, tuning, rails and bond.
 
 The tool is `railgauge.node.inventory`; it prints one JSON document a node.
 """
@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from railgauge.checks.preflight.link_state import Difference
+from railgauge.checks.preflight import rails_and_bond
+from railgauge.checks.preflight.rails_and_bond import Difference, Links
 from railgauge.common.errors import RailgaugeError
 from railgauge.common.names import natural
 from railgauge.model import inventory
@@ -20,7 +21,6 @@ from railgauge.model.measurement import Measurement
 from railgauge.node.inventory.compare import shown
 from railgauge.node.inventory.kinds import LASTING, kind
 from railgauge.node.inventory.sheet import Scalar
-from railgauge.node.system.rdma_devices import rail_ports
 from railgauge.systems import Rdma
 from railgauge.systems.expected import Expectation, Expected
 from railgauge.tools import Completeness, ParseError, Reading
@@ -30,9 +30,19 @@ TOOL = "inventory"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The entries that a node must show."""
+    """The entries of expected.yaml that a node must show, None where there is no such file; and its
+    rails and bond.
+    """
 
-    expected: tuple[Expectation, ...]
+    expected: tuple[Expectation, ...] | None
+    links: Links = dataclasses.field(default_factory=Links)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Metric -> its number on a healthy node, of what the node is judged by."""
+        entries = {} if self.expected is None else {"expectations": len(self.expected)}
+        links = {"links": self.links.count} if self.links.rdma or self.links.bond else {}
+        return {**entries, **links}
 
 
 def argv(file: str) -> list[str]:
@@ -78,19 +88,30 @@ def _of_entry(node_inventory: Inventory, entry: Expectation) -> Iterator[Differe
 
 
 def differences(node_inventory: Inventory, options: Options) -> list[Difference]:
-    """All differences from what is expected; an unknown field is one, with its reason."""
+    """All differences from expected.yaml; an unknown field is one, with its reason."""
     return [
-        difference for entry in options.expected for difference in _of_entry(node_inventory, entry)
+        difference
+        for entry in options.expected or ()
+        for difference in _of_entry(node_inventory, entry)
     ]
 
 
 def read(node_inventory: Inventory, calls: Sequence[Call], options: Options) -> Reading:
-    """The reading of an inventory: the number of entries that hold."""
-    good = sum(not list(_of_entry(node_inventory, entry)) for entry in options.expected)
-    measured = Measurement("expectations", good, TOOL, operation="state", transport="any")
+    """The reading of an inventory: the numbers of entries that hold, and of links that are well."""
+    good = {
+        "expectations": sum(
+            not list(_of_entry(node_inventory, entry)) for entry in options.expected or ()
+        ),
+        "links": rails_and_bond.judge(node_inventory, options.links)[0],
+    }
+    measured = tuple(
+        Measurement(metric, good[metric], TOOL, operation="state", transport="any")
+        for metric in options.counts
+    )
+    reason = ", ".join(f"{m.value:g} {m.metric}" for m in measured)
     ended = bool(calls) and all(call.failure is None for call in calls)
     completeness = Completeness.PROVED if ended else Completeness.UNKNOWN
-    return Reading(True, f"{good} expectations hold", completeness, (measured,), {})
+    return Reading(True, f"{reason} as expected", completeness, measured, {})
 
 
 # ---- for the comparison with the node's peers ----
@@ -98,13 +119,10 @@ def read(node_inventory: Inventory, calls: Sequence[Call], options: Options) -> 
 
 def names_of_rails(node_inventory: Inventory, rdma: Rdma) -> dict[str, str]:
     """The names of rails: `nic/mlx5_0` -> `nic/rail0`, also for the interface behind it."""
-    keys = [key.split("/") for key in (*node_inventory.fields, *node_inventory.unknown)]
-    devices = {part[1] for part in keys if part[0] == "nic" and re.fullmatch(rdma.devices, part[1])}
-    there = [(device, 1) for device in sorted(devices, key=natural)]
-    names = {}
-    for rail, (device, _) in rail_ports(rdma.names, there).items():
-        names[f"nic/{device}"] = f"nic/rail{rail}"
-        netdev = node_inventory.fields.get(f"nic/{device}/1/netdev")
+    names: dict[str, str] = {}
+    for rail, (device, port) in rails_and_bond.rails_of(node_inventory, rdma).items():
+        names.setdefault(f"nic/{device}", f"nic/rail{rail}")
+        netdev = node_inventory.fields.get(f"nic/{device}/{port}/netdev")
         if netdev is not None:
             names[f"net/{netdev}"] = f"net/rail{rail}"
     return names
@@ -161,4 +179,5 @@ def _renamed(key: str, names: Mapping[str, str]) -> str:
 
 def fix_command(key: str, options: Options) -> str:
     """The command that fixes a field, if the system's data has one."""
-    return next((e.fix_for(key) for e in options.expected if re.fullmatch(e.fields, key)), "")
+    entries = options.expected or ()
+    return next((e.fix_for(key) for e in entries if re.fullmatch(e.fields, key)), "")

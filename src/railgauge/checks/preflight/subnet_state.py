@@ -40,13 +40,14 @@ def argv(how: Infiniband, reads: bool) -> list[str]:
     words += ["--output", f"{{scratch}}/{FILE}"]
     if not reads:
         return words
+    devices = (how.device, *how.more_devices)
     commands = {
         file: {
             "argv": list(command.argv),
             "good": list(command.good),
             **({"each": list(command.each)} if command.each else {}),
         }
-        for file, command in asking.commands(how.device, how.prefix).items()
+        for file, command in asking.commands_of(devices, how.prefix).items()
     }
     return [*words, "--limit", f"{how.timeout_s}", "--read", json.dumps(commands)]
 
@@ -64,7 +65,8 @@ class NodeOutput:
     @property
     def needed_errors(self) -> Mapping[str, str]:
         """Those of the texts without which a subnet is not judged."""
-        return {file: why for file, why in self.errors.items() if file not in asking.OPTIONAL}
+        optional = asking.OPTIONAL
+        return {f: why for f, why in self.errors.items() if f.rpartition("/")[2] not in optional}
 
 
 def parse(text: str) -> NodeOutput:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def look(
         "way": way,
         "link_mbits": _link_mbits(way.get("device"), fields, sys_root, unknown),
         "bond": _bond(way.get("device"), fields),
-        "ports": _ports(sys_root),
+        "ports": _ports(sys_root, fields),
         "gpus": fields.get("gpu/count", 0),
         "gpu_model": fields.get("gpu/0/model", ""),
         "product": fields.get("system/product", ""),
@@ -96,26 +97,18 @@ def _bond(device: str | None, fields: dict[str, Any]) -> list[str]:
     return str(fields.get(f"net/{device}/bond_links", "")).split()
 
 
-def _ports(root: str) -> dict[str, Any]:
+def _ports(root: str, fields: dict[str, Any]) -> dict[str, Any]:
     ports = {}
     for device in rdma_devices.devices(".*", root):
         # Soft-RoCE has no link of its own whose rate would mean anything.
         hardware = is_pci(Path(root, "class/infiniband", device))
         for port in rdma_devices.ports(device, root):
             facts = rdma_devices.port_facts(device, port, root)
-            types = sorted(
-                name for name in ("RoCE v2", "IB/RoCE v1") if _has_gid(device, port, name, root)
+            types = re.findall(
+                "IB/RoCE v1|RoCE v2", fields.get(f"nic/{device}/{port}/gid_types_ipv4", "")
             )
             ports[f"{device}/{port}"] = {**facts, "hardware": hardware, "gid_types": types}
     return ports
-
-
-def _has_gid(device: str, port: int, gid_type: str, root: str) -> bool:
-    try:
-        rdma_devices.gid_index(device, port, gid_type, root=root)
-    except rdma_devices.FactError:
-        return False
-    return True
 
 
 def main() -> int:

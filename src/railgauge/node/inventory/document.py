@@ -43,6 +43,7 @@ def _tools(places: Places) -> list[Callable[[], Sheet]]:
     """What asks the tools that are there, each apart from the others."""
     return [
         *software.sources(places),
+        *network.sources(places),
         *nccl.sources(places),
         *ethtool.sources(places),
         *lldp.sources(places),

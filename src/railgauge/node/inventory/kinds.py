@@ -25,8 +25,11 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     # --- how it is now
     (r".*/(pcie_now_(gts|lanes)|operstate|speed_mbits|fec_active)", "state"),
     (r"nic/[^/]+/[0-9]+/(state|phys_state|rate|rate_gbits|gid_types|link_(?!layer).*)", "state"),
+    (r"nic/[^/]+/[0-9]+/(gid_types_ipv4|active_mtu_bytes)", "state"),
+    (r"net/[^/]+/bond_(link_status|aggregator)|limits/.*", "state"),
     (r"gpu/[0-9]+/(throttled_.*|fabric_.*|nvlink_(active|gbytes_s)|rows_.*|.*_pending)", "state"),
     (r"gpu/[0-9]+/(recovery_action|unrepairable_memory|processes|ecc_sram_.*)", "state"),
+    (r"nvidia/(libraries.*|smi_slow)", "state"),
     (r"nvidia/fabric_manager_fits|amd_gpu/[0-9]+/processes", "state"),
     (r"imex/(domain_state|nodes_ready)|memory/total_gib", "state"),
     # --- how it is set

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from railgauge.common.names import natural
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet, chosen, raw_text, words_of
-from railgauge.node.system.rdma_devices import FactError, int_of, names_in, text_of
+from railgauge.node.system.rdma_devices import (
+    FactError,
+    int_of,
+    memlock_kib,
+    names_in,
+    text_of,
+)
 
 #: Kernel settings that change what a network, or a program's memory, does.
 SYSCTLS = (
@@ -89,6 +95,7 @@ def look(places: Places) -> Sheet:
     _cpu(sheet, Path(places.proc), Path(places.sys))
     _memory(sheet, Path(places.proc), Path(places.sys))
     _firmware(sheet, Path(places.sys))
+    sheet.put("limits/memlock_kib", memlock_kib)
     return sheet
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet
 from railgauge.node.system.rdma_devices import (
     EMPTY_ENTRIES,
     FactError,
+    active_mtu_of,
     devices,
     int_of,
+    mapped_ipv4,
     names_in,
     netdev,
     numbers_in,
@@ -18,6 +22,7 @@ from railgauge.node.system.rdma_devices import (
     state_of,
     text_of,
 )
+from railgauge.node.system.tool_call import read_sysfs
 
 #: Interfaces that containers, virtual machines and tunnels make and take away.
 _PASSING = re.compile(
@@ -25,7 +30,7 @@ _PASSING = re.compile(
     r"dummy|ifb|sit|gre|erspan|ip6|tunl|ovs|macvlan|macvtap|nodelocaldns|wg|zt|tailscale).*"
 )
 
-#: What an interface is asked by the kernel's files alone.
+#: Field of a bond -> file of its folder `bonding`.
 _BOND = {
     "bond_mode": "mode",
     "bond_hash": "xmit_hash_policy",
@@ -44,6 +49,21 @@ def look(places: Places) -> Sheet:
         _device(sheet, name, places.sys)
     if not Path(places.sys, "class/net").is_dir():
         sheet.put("net", _missing, Path(places.sys, "class/net"))
+    return sheet
+
+
+def sources(places: Places) -> list[Callable[[], Sheet]]:
+    """Readers of the MTU that each RDMA port has negotiated, which sysfs does not have."""
+    there = [
+        (device, port) for device in devices(".*", places.sys) for port in ports(device, places.sys)
+    ]
+    return [partial(_negotiated, places, device, port) for device, port in there]
+
+
+def _negotiated(places: Places, device: str, port: int) -> Sheet:
+    sheet = Sheet()
+    key = f"nic/{device}/{port}/active_mtu_bytes"
+    sheet.put(key, lambda: active_mtu_of(device, port, places.sys, places.ask)["active_mtu_bytes"])
     return sheet
 
 
@@ -98,6 +118,13 @@ def _interface(sheet: Sheet, name: str, sys: Path) -> None:
             path = home / "bonding" / file
             if path.exists():
                 sheet.put(f"{at}/{field}", _bond, field, path)
+        if _is_lacp(home):
+            sheet.put(f"{at}/bond_aggregator", int_of, home / "bonding/ad_aggregator")
+    link = home / "bonding_slave"
+    if link.is_dir():
+        sheet.put(f"{at}/bond_link_status", text_of, link / "mii_status")
+        if _is_lacp(home / "master"):
+            sheet.put(f"{at}/bond_aggregator", int_of, link / "ad_aggregator_id")
     if (home / "device").exists():
         sheet.put(f"{at}/driver", driver, home)
     if is_pci(home):
@@ -113,6 +140,11 @@ def _number_of(names: list[str]) -> int:
     if not names:
         raise FactError("the kernel shows no queues")
     return len(names)
+
+
+def _is_lacp(home: Path) -> bool:
+    """Whether the bond of a folder has aggregators (Linux, Documentation/networking/bonding)."""
+    return (read_sysfs(str(home / "bonding/mode")) or "").startswith("802.3ad")
 
 
 def _bond(field: str, path: Path) -> Scalar:
@@ -186,17 +218,24 @@ def _port(sheet: Sheet, at: str, name: str, port: int, root: str) -> None:
     sheet.put(f"{at}/rate_gbits", _rate, home / "rate", "Gb/sec")
     sheet.put(f"{at}/lid", text_of, home / "lid")
     sheet.put(f"{at}/netdev", netdev, name, port, root)
-    sheet.put(f"{at}/gid_types", _gid_types, home / "gid_attrs/types")
+    sheet.several(f"{at}/", ["gid_types", "gid_types_ipv4"], _gid_types, home)
 
 
-def _gid_types(folder: Path) -> str:
-    """The types in the table, each once: which entries have them differs by node."""
+def _gid_types(home: Path) -> dict[str, str]:
+    """The types in a port's GID table, and those of its entries with an IPv4 address, each once:
+    which entries have them differs by node.
+    """
     types: set[str] = set()
+    with_ipv4: set[str] = set()
+    folder = home / "gid_attrs/types"
     index = empty = 0
     while empty < EMPTY_ENTRIES:
         try:
-            types.add((folder / str(index)).read_text(encoding="ascii").strip())
+            kind = (folder / str(index)).read_text(encoding="ascii").strip()
             empty = 0
+            types.add(kind)
+            if mapped_ipv4(read_sysfs(str(home / "gids" / str(index))) or ""):
+                with_ipv4.add(kind)
         except FileNotFoundError:
             break
         except (OSError, UnicodeDecodeError):
@@ -206,7 +245,10 @@ def _gid_types(folder: Path) -> str:
     types.discard("")
     if not types:
         raise FactError(f"{folder} has no entry")
-    return ", ".join(sorted(types))
+    return {
+        "gid_types": ", ".join(sorted(types)),
+        "gid_types_ipv4": ", ".join(sorted(with_ipv4 - {""})) or "none",
+    }
 
 
 def _traffic_class(path: Path) -> int:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.inventory import gpu_health
+from railgauge.node.inventory import gpu_health, gpu_libraries
 from railgauge.node.inventory.network import pci_link
 from railgauge.node.inventory.sheet import (
     Places,
@@ -85,6 +86,11 @@ THROTTLES = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "s
 
 _IMEX = ("imex/domain_state", "imex/nodes", "imex/nodes_ready")
 
+#: `nvidia-smi -q -x` that takes longer, in seconds, waits for a GPU: one that hangs, or that the
+#: driver starts anew for each program without persistence mode. NVIDIA names no time: a choice of
+#: ours.
+SLOW_SMI_S = 10.0
+
 #: What `nvidia-smi -q -x` says of the node.
 _NODE_FIELDS = {"nvidia/driver_smi": "driver_version", "nvidia/cuda_of_driver": "cuda_version"}
 
@@ -128,6 +134,13 @@ def look(places: Places) -> Sheet:
         information = driver / "gpus" / address / "information"
         sheet.several(f"{at}/", ["model", "vbios"], _information, information)
     return sheet
+
+
+def _driver(places: Places) -> str | None:
+    """The version of the kernel module; None where none is loaded."""
+    with contextlib.suppress(FactError):
+        return driver_version(text_of(Path(places.proc, "driver/nvidia/version")))
+    return None
 
 
 def _information(path: Path) -> dict[str, Scalar]:
@@ -177,6 +190,7 @@ def sources(places: Places) -> list[Callable[[], Sheet]]:
         lambda: _smi(places, addresses),
         lambda: _links(places, addresses),
         lambda: _fabric_manager(places),
+        lambda: gpu_libraries.sheet(places, _driver(places)),
         lambda: gpu_health.link_sheet(places, len(addresses)),
         lambda: gpu_health.xid_sheet(places),
     ]
@@ -193,14 +207,17 @@ def _smi(places: Places, addresses: list[str]) -> Sheet:
     wanted = [f"gpu/{place}/{name}" for place in range(len(addresses)) for name in names]
 
     def read() -> dict[str, Scalar]:
-        printed = smi(places.ask(["nvidia-smi", "-q", "-x"]), places.proc)
-        fields = dict(printed.node)
+        began = time.monotonic()
+        text = places.ask(["nvidia-smi", "-q", "-x"])
+        slow = time.monotonic() - began > SLOW_SMI_S
+        printed = smi(text, places.proc)
+        fields: dict[str, Scalar] = {**printed.node, "nvidia/smi_slow": slow}
         for place, address in enumerate(addresses):
             for name, value in printed.gpus.get(short_address(address), {}).items():
                 fields[f"gpu/{place}/{name}"] = value
         return fields
 
-    sheet.several("", [*_NODE_FIELDS, *wanted], read)
+    sheet.several("", [*_NODE_FIELDS, "nvidia/smi_slow", *wanted], read)
     return sheet
 
 

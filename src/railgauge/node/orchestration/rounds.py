@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railgauge.locating import End, Evidence, Result, Routes, plan
-from railgauge.node.orchestration import interface_rate
+from railgauge.locating import End, Evidence, Hca, Result, hca_of, plan
+from railgauge.node.orchestration import interface_rate, subnet_routes
 from railgauge.node.orchestration.sweep_file import Sweep
 from railgauge.node.runners import repeat
 from railgauge.node.transport import protocol
@@ -123,8 +123,8 @@ class Rounds:
         self._took: dict[int, list[float]] = {}
         self._enough = False
         self._looked = 0.0
-        spines = {tuple(key): spine for *key, spine in sweep.retests.routes}
-        self._routes = Routes(spines) if spines else None
+        #: by the number of a place: node -> the HCAs that it used
+        self._hcas: dict[int, dict[str, set[Hca]]] = {}
 
     # --- a round ---------------------------------------------------------------------------------
 
@@ -195,7 +195,13 @@ class Rounds:
     def _evidence(self, places: Sequence[int]) -> Evidence:
         """What the results under a condition say so far: a place is good or not."""
         leaves = {End(node): leaf for node, leaf in self._sweep.retests.leaves.items()}
-        evidence = Evidence(leaves, directed=True, routes=self._routes)
+        evidence = Evidence(leaves, directed=True)
+        pairs = [(client, server) for server, client in map(self._ends, places)]
+        # Those of the same rails, on one leaf and between leaves.
+        alike = {self._labels(index) for index in places}
+        used = [of for index, of in self._hcas.items() if self._labels(index) in alike]
+        if known := subnet_routes.of_pairs(self._sweep.retests, pairs, used):
+            evidence = Evidence(known[0], directed=True, routes=known[1])
         good = self._judged(places)
         evidence.add(
             Result(
@@ -395,6 +401,9 @@ class Rounds:
             if (side := interface_rate.carried(line)) is not None:
                 self._carried[place.index][part] = side
         facts = line.get("facts")
+        if isinstance(facts, dict) and (hca := hca_of(facts)) is not None:
+            node = place.roles.get(str(role).rpartition("/")[2], "")
+            self._hcas.setdefault(place.index, {}).setdefault(node, set()).add(hca)
         if isinstance(facts, dict) and any(facts.get(name) for name in _NOT_STARTED):
             self._good[place.index] = None
         elif call.get("exit_code") != 0:

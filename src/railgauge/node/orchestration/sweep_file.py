@@ -7,9 +7,10 @@
     orders     of node/orders/places.py: one by the program of the places that name it
     retests    of pairs, when the rounds are over (locating/plan.py): so many `rounds` at
                most, by which share pairs are bad that are `slower` than their peers, `leaves`
-               (node -> leaf), `routes` ([leaf, destination, spine] each), `before` (place -> what
-               went there in an earlier campaign, Gb/s), and by which share of that a pair is bad
-               that fell more than the others: `change`
+               (node -> leaf), `hcas` ([GUID, leaf, LID] each), `routes` ([leaf, spine up, spine
+               down, GUIDs of destinations] each), `before` (place -> what went there in an earlier
+               campaign, Gb/s), and by which share of that a pair is bad that fell more than the
+               others: `change`
 
 Conductor and agents read the same file; between them only numbers of places go to and fro.
 """
@@ -33,6 +34,7 @@ ORDERS: Mapping[str, type[_PlaceOrder]] = {
     "client_server": ClientServerOrder,
     "file_transfer": ClientServerOrder,
     "single_node": SingleNodeOrder,
+    "gpu_links": SingleNodeOrder,
 }
 
 #: The roles of each program, the one first that is counted as rank 0.
@@ -40,6 +42,7 @@ ROLES = {
     "client_server": ("server", "client"),
     "file_transfer": ("server", "client"),
     "single_node": ("node",),
+    "gpu_links": ("node",),
 }
 
 #: For what a node does before and after the tool, in a place's limit: describing its way, counters
@@ -68,7 +71,8 @@ class Retests(NamedTuple):
     rounds: int = 0
     slower: float = 0.0
     leaves: Mapping[str, str] = {}
-    routes: Sequence[Sequence[str]] = ()
+    hcas: Sequence[tuple[int, str, int]] = ()
+    routes: Sequence[tuple[str, str, str, Sequence[int]]] = ()
     before: Mapping[str, float] = {}
     change: float = 0.0
 

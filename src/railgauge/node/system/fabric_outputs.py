@@ -1,14 +1,14 @@
 """Read the InfiniBand subnet from this node, and say which HCAs it has itself.
 
-    python3 -m railgauge.node.system.fabric_outputs --output FILE [--limit SECONDS] [--read JSON]
+    python3 -m railgauge.node.system.fabric_outputs [--output FILE] [--limit SECONDS] [--read JSON]
 
 JSON is {file: {"argv": [...], "good": [exit codes with which all was printed]}}, the commands that
 read the subnet; without it none is run. With "each": [other file, pattern] a command is run for
 each group that the pattern finds in that file's text, its last word.
 
-FILE is written whole: {"guids": ["0x..."] of this node's HCAs, "texts": {file: what its command
-printed, as base64 of zlib}, "errors": {file: why there is no text}}. Nothing is judged here, and
-the exit code is 0.
+FILE is written whole; without it the document is printed: {"guids": ["0x..."] of this node's HCAs,
+"texts": {file: what its command printed, as base64 of zlib}, "errors": {file: why there is no
+text}}. Nothing is judged here, and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -130,11 +130,15 @@ def outputs(commands: dict[str, Any], limit_s: float) -> dict[str, dict[str, str
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--output", required=True)
+    parser.add_argument("--output")
     parser.add_argument("--limit", type=float, default=120)
     parser.add_argument("--read", type=json.loads, default={})
     options = parser.parse_args()
-    write_whole(options.output, {"guids": guids(), **outputs(options.read, options.limit)})
+    document = {"guids": guids(), **outputs(options.read, options.limit)}
+    if options.output:
+        write_whole(options.output, document)
+    else:
+        print(json.dumps(document))
     return 0
 
 

@@ -64,6 +64,8 @@ def describe(
             ib_port=str(facts["port"]),
             gid_index=str(facts.get("gid_index", "")),
         )
+    elif "device" in facts:
+        facts.update(rdma_devices.ipoib_facts(facts["device"]))
     if link.rdma and link.rdma.connection_manager and "rail_address" not in facts:
         # InfiniBand: IP over it, if there is any.
         if "netdev" not in facts:

@@ -166,7 +166,7 @@ def port_facts(device: str, port: int, root: str = "/sys") -> dict[str, Any]:
             "rate": lambda: text_of(at / "rate"),
             "lid": lambda: text_of(at / "lid"),
             "netdev": lambda: netdev(device, port, root),
-            "active_mtu_bytes": lambda: _active_mtu(device, port, root),
+            "active_mtu_bytes": lambda: active_mtu_of(device, port, root, ask),
             "node_guid": lambda: text_of(home / "node_guid"),
             "fw_ver": lambda: text_of(home / "fw_ver"),
             "hca_type": lambda: text_of(home / "hca_type"),
@@ -178,6 +178,27 @@ def port_facts(device: str, port: int, root: str = "/sys") -> dict[str, Any]:
             "pcie_max_link_width": lambda: int_of(home / "device/max_link_width"),
         }
     )
+
+
+#: The kind of an interface for IP over InfiniBand (Linux, include/uapi/linux/if_arp.h,
+#: ARPHRD_INFINIBAND).
+_OVER_INFINIBAND = "32"
+
+
+def ipoib_facts(interface: str, root: str = "/sys") -> dict[str, str]:
+    """The node GUID and the LID of the HCA port below an interface for IP over InfiniBand, as texts
+    of sysfs; nothing of any other interface.
+    """
+    home = Path(root, "class/net", interface)
+    try:
+        if text_of(home / "type") != _OVER_INFINIBAND:
+            return {}
+        (device,) = listed(home / "device/infiniband")
+        port = int_of(home / "dev_port") + 1
+        guid = text_of(_home(device, root) / "node_guid")
+        return {"node_guid": guid, "lid": text_of(_port(device, port, root) / "lid")}
+    except (FactError, ValueError):
+        return {}
 
 
 def state_of(path: Path) -> str:
@@ -210,10 +231,12 @@ def netdev(device: str, port: int, root: str = "/sys") -> str:
     raise FactError(f"no interface in {table} nor in {folder} for port {port}")
 
 
-def _active_mtu(device: str, port: int, root: str) -> dict[str, Any]:
+def active_mtu_of(
+    device: str, port: int, root: str, asked: Callable[[list[str]], str]
+) -> dict[str, Any]:
     """sysfs has no active MTU. `ibv_devinfo` says it; for RoCE it follows from the interface."""
     try:
-        mtu_bytes = active_mtu(ask(["ibv_devinfo", "-d", device, "-i", str(port)]), port)
+        mtu_bytes = active_mtu(asked(["ibv_devinfo", "-d", device, "-i", str(port)]), port)
         return {"active_mtu_bytes": mtu_bytes, "active_mtu_from": "ibv_devinfo"}
     except FactError as error:
         unasked = error

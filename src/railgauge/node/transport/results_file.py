@@ -55,7 +55,8 @@ Event = dict[str, Any]
 
 #: After AT_ONCE events that were written as they came the next are written together, once none came
 #: for PAUSE_S, or COLLECT_S have passed: what writes them would keep the conductor from its agents.
-AT_ONCE, PAUSE_S, COLLECT_S = 100, 0.5, 2.0
+#: MOST_WAITING are written at once, as thousands take memory that a login node may lack.
+AT_ONCE, PAUSE_S, COLLECT_S, MOST_WAITING = 100, 0.5, 2.0, 2000
 
 #: zlib's number for a stream with gzip's head and tail
 _GZIP = 31
@@ -70,25 +71,27 @@ class Writer:
         self._events: queue.SimpleQueue[Event | threading.Event | None] = queue.SimpleQueue()
         #: why nothing more is written, once that is so
         self.problem: OSError | None = None
-        #: set while somebody waits until all is written
-        self._awaited = threading.Event()
+        #: set where what waits is to be written without a pause
+        self._at_once = threading.Event()
         self._thread = threading.Thread(target=self._run, name="raw", daemon=True)
         self._thread.start()
 
     def write(self, event: Event) -> None:
         self._events.put(event)
+        if self._events.qsize() >= MOST_WAITING:
+            self._at_once.set()
 
     def flush(self) -> None:
         """Wait until all is written: of much, not all is to be in memory."""
         written = threading.Event()
-        self._awaited.set()
         self._events.put(written)
+        self._at_once.set()
         written.wait()
 
     def close(self) -> None:
         """Write what is left, and the stream's end."""
-        self._awaited.set()
         self._events.put(None)
+        self._at_once.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -101,18 +104,24 @@ class Writer:
                 self._wait_for_a_pause()
             if written > AT_ONCE or is_over:
                 began, written = time.monotonic(), 0
+            self._at_once.clear()
             while not self._events.empty():
                 events.append(self._events.get())
             open_end = events[-1] is not None
-            lines = "".join(f"{_encode(event)}\n" for event in events if isinstance(event, dict))
-            data = pack.compress(lines.encode("utf-8", "replace"))
+            written += len(events)
+            flushes = [event for event in events if isinstance(event, threading.Event)]
+            data = b""
+            while events:
+                # Thousands of nodes answer at once, and their lines need not be in memory at once.
+                lines = "".join(
+                    f"{_encode(event)}\n" for event in events[:AT_ONCE] if isinstance(event, dict)
+                )
+                del events[:AT_ONCE]
+                data += pack.compress(lines.encode("utf-8", "replace"))
             data += pack.flush(zlib.Z_SYNC_FLUSH if open_end else zlib.Z_FINISH)
             self._put(data)
-            written += len(events)
-            for event in events:
-                if isinstance(event, threading.Event):
-                    self._awaited.clear()
-                    event.set()
+            for event in flushes:
+                event.set()
         try:
             self._stream.close()
         except OSError as error:
@@ -122,7 +131,7 @@ class Writer:
         deadline, count = time.monotonic() + COLLECT_S, -1
         while count != self._events.qsize() and time.monotonic() < deadline:
             count = self._events.qsize()
-            if self._awaited.wait(PAUSE_S):
+            if self._at_once.wait(PAUSE_S):
                 return
 
     def _put(self, data: bytes) -> None:

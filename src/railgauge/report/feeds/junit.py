@@ -73,7 +73,6 @@ class _Suite:
 
 
 def xml(verdict: Verdict) -> str:
-    """The whole document."""
     suites = [_of_verdict(verdict), *_of_findings(verdict)]
     by_case: dict[int, list[Number]] = {}
     for one in numbers.collect(verdict):

@@ -35,7 +35,6 @@ def code(text: str) -> str:
 
 
 def markdown(verdict: Verdict) -> str:
-    """The whole summary."""
     campaign = verdict.campaign
     mark = "SIMULATED " if verdict.simulated else ""
     lines = [f"## {mark}{verdict.decision.upper()}: {plain(campaign.system)}", ""]

@@ -5,6 +5,7 @@
     history.py   the page of a system's campaigns
     before.py    what changed since an earlier campaign
     subnet.py    the InfiniBand subnet: switches by switches, and their ports
+    gpus.py      copies between the GPUs of a node
     uplot-*/     the released library that draws curves, with its licence
 
 Whatever comes from outside reaches the page in two ways: as text that Jinja escapes, or in the
@@ -29,7 +30,7 @@ from markupsafe import Markup
 
 from railgauge.report import located, numbers
 from railgauge.report.page import before as before_after
-from railgauge.report.page import content, series, subnet
+from railgauge.report.page import content, gpus, series, subnet
 from railgauge.report.visible import clean
 from railgauge.verdict.campaign.finding import places_of
 from railgauge.verdict.decision.verdict import Verdict
@@ -75,12 +76,6 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _packed(document: Any) -> str:
-    """As text that no HTML can be read into."""
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
-
-
 def whole(template: str, data: dict[str, Any], **fields: Any) -> str:
     """A template with all that it says, and the data that the script draws and lists."""
     style = _own(_UPLOT / "uPlot.min.css", _WEB / "page.css")
@@ -92,15 +87,17 @@ def whole(template: str, data: dict[str, Any], **fields: Any) -> str:
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    # As text that no HTML can be read into.
+    document = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    packed = base64.b64encode(gzip.compress(document.encode(), compresslevel=6, mtime=0)).decode()
     return (
         _environment()
         .get_template(template)
-        .render(data=_packed(data), style=style, script=script, policy=policy, **fields)
+        .render(data=packed, style=style, script=script, policy=policy, **fields)
     )
 
 
 def html(verdict: Verdict) -> str:
-    """The page of a campaign."""
     measured = numbers.collect(verdict, all_numbers=True)
     columns = series.as_columns(verdict, measured)
     pairs = _checks_with_pairs(columns)
@@ -152,6 +149,7 @@ def html(verdict: Verdict) -> str:
         changes=columns["changes"],
         transfers=content.transfer_tables(verdict),
         subnets=subnet.subnets(verdict),
+        gpus=gpus.gpus(verdict),
         counters=content.counters(verdict.cases),
         drift=content.drift(verdict),
         not_run=content.not_run(verdict),

@@ -75,7 +75,9 @@ def before(verdict: Verdict) -> Before | str:
             if campaign.compared_with
             else campaigns.last_accepted(campaign.system, before=campaign.id)
         )
-        then = measured.read(earlier).filter(_between(campaign))
+        nodes = [node for members in campaign.scope.nodes.values() for node in members]
+        ours = pl.col("nodes").str.split(",").list.eval(pl.element().is_in(nodes)).list.all()
+        then = measured.read(earlier).filter(ours)
         margins = systems.least_changes(campaign.system)
         compared = before_after.compare(
             before_after.of_tables([then], margins),
@@ -88,12 +90,6 @@ def before(verdict: Verdict) -> Before | str:
     return Before(
         earlier, compared, tuple(changed), {row[:-1]: row[-1] for row in medians.iter_rows()}
     )
-
-
-def _between(campaign: Campaign) -> pl.Expr:
-    """Of other nodes than a campaign's own nobody asks."""
-    nodes = [node for members in campaign.scope.nodes.values() for node in members]
-    return pl.col("nodes").str.split(",").list.eval(pl.element().is_in(nodes)).list.all()
 
 
 def classes(compared: Comparison) -> TableOf:

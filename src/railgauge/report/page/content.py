@@ -197,7 +197,10 @@ def power(verdict: Verdict) -> TableOf:
             one.measured,
             str(one.places),
             str(one.runs),
-            *(_loss(loss) for loss in (one.noise, one.link, one.node, one.all)),
+            *(
+                "-" if loss is None else f"{loss:.1%}"
+                for loss in (one.noise, one.link, one.node, one.all)
+            ),
             ", ".join(one.by),
             "-" if one.false_alarms is None else f"{one.false_alarms:.2g}",
         )
@@ -208,10 +211,6 @@ def power(verdict: Verdict) -> TableOf:
         *("loss on a place", "on a node", "on all", "by", "false alarms"),
     )
     return table("Power", columns, rows, (3, 4, 5, 6, 7, 8, 10))
-
-
-def _loss(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
 
 
 # --- suspects and findings -----------------------------------------------------------------------
@@ -336,21 +335,17 @@ def _of_place(
 
 def number_row(one: Number) -> tuple[str, ...]:
     """Check, place, and what was measured, its number, reference, limit and status."""
+    limit = one.row.limit
     return (
         one.case.check,
         numbers.location(one),
         numbers.measured(one.row.measurement),
         numbers.quantity(one.row.measurement),
         numbers.reference_of(one.row),
-        _limit(one),
+        f"{numbers.number(limit.value)} {limit.unit}: {limit.reason}" if limit else "-",
         numbers.share_of_limit(one.row),
         one.words,
     )
-
-
-def _limit(one: Number) -> str:
-    limit = one.row.limit
-    return f"{numbers.number(limit.value)} {limit.unit}: {limit.reason}" if limit else "-"
 
 
 def _outputs(cases: Sequence[Case], recorded: Outputs) -> tuple[list[tuple[str, str]], str]:

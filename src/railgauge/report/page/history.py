@@ -233,10 +233,11 @@ def trends(campaigns: Sequence[Past]) -> list[Curve]:
     """Over the campaigns, each condition of rates and latencies that two or more have."""
     values: dict[_Condition, dict[int, list[Measurement]]] = {}
     limits: dict[tuple[_Condition, int], list[dict[str, Any]]] = {}
+    known = {*Measurement.__dataclass_fields__, "unit"}
     for number, one in enumerate(campaigns):
         for row in one.verdict["measurements"]:
             try:
-                m = _measurement(row)
+                m = Measurement.from_dict({n: text for n, text in row.items() if n in known})
             except (ValueError, TypeError):
                 continue
             if METRICS[m.metric].comparable or m.metric == "latency":
@@ -254,12 +255,6 @@ def trends(campaigns: Sequence[Past]) -> list[Curve]:
         unit = next(iter(campaigns_of.values()))[0].unit
         made.append(Curve(key[0], f"{key[2]}, {key[1]}", unit, "campaign", points))
     return sorted(made, key=lambda curve: -len(curve.points))
-
-
-def _measurement(row: dict[str, Any]) -> Measurement:
-    """The measurement in a row of verdict.json; ValueError where there is none."""
-    known = {*Measurement.__dataclass_fields__, "unit"}
-    return Measurement.from_dict({name: value for name, value in row.items() if name in known})
 
 
 def _point(

@@ -97,7 +97,13 @@ def curves(measured: Sequence[Number], earlier: Earlier = lambda *_: None) -> li
             place = float(order.index(m.metric))
             by_percentile.setdefault(key, {}).setdefault(place, []).append(one)
     curves = []
-    for sizes in sorted(by_size.values(), key=lambda sizes: not _is_rate(sizes)):
+    in_order = sorted(
+        by_size.values(),
+        key=lambda sizes: (
+            METRICS[next(iter(sizes.values()))[0].row.measurement.metric].better != "more"
+        ),
+    )
+    for sizes in in_order:
         if len(sizes) >= _LEAST_SIZES:
             curves.append(_curve(sizes, "size", lambda m: format_size(m.size_bytes or 0), earlier))
     for percentiles in by_percentile.values():
@@ -106,11 +112,6 @@ def curves(measured: Sequence[Number], earlier: Earlier = lambda *_: None) -> li
                 _curve(percentiles, "percentile", lambda m: _PERCENTILES[m.metric], earlier)
             )
     return curves
-
-
-def _is_rate(groups: Mapping[float, Sequence[Number]]) -> bool:
-    first = next(iter(groups.values()))[0]
-    return METRICS[first.row.measurement.metric].better == "more"
 
 
 def _curve(

@@ -110,7 +110,7 @@ def _of_partition(partition: str, readings: dict[Path, str]) -> SubnetOf:
     last = folders_in_order[-1] / asking.FOLDER
     command = f"railgauge fabric check --from {last}"
     try:
-        kept = [path for path in map(last.joinpath, _FILES) if path.is_file()]
+        kept = [path for path in folders.files_of(last) if path.name in _FILES]
         fabric = folders.from_texts({str(path): textfile.read(path) for path in kept})
         found = {
             one: None

@@ -15,7 +15,7 @@ from railgauge import paths, systems
 from railgauge.checks.framework import reframe_guard
 from railgauge.checks.framework.cases import Cases, LeftOut
 from railgauge.checks.framework.check import TESTS, StrictCheck
-from railgauge.checks.preflight.firmware_and_tuning import NodeStateCases
+from railgauge.checks.preflight.node_state import NodeStateCases, has_links
 from railgauge.cluster.look import BY_NAME, FILTERS
 from railgauge.common.errors import ConfigurationError
 from railgauge.model.measurement import COUNTS, Load
@@ -355,7 +355,8 @@ def expected_state(system: System, checks: Mapping[str, Check]) -> list[Line]:
         return [Line("problem", thing, line) for line in str(error).splitlines()]
     if stated is None:
         of_nodes = {n for n, check in checks.items() if isinstance(check.cases, NodeStateCases)}
-        needed = sorted(of_nodes & {n for p in system.partitions for n in p.extras.required})
+        bare = [p for p in system.partitions if not has_links(p.extras)]
+        needed = sorted(of_nodes & {name for p in bare for name in p.extras.required})
         step = "write one; configs/systems/dgx-h100/expected.yaml shows the form"
         if needed:
             reason = f"{shown(path)}: no such file, and {', '.join(needed)} is required"

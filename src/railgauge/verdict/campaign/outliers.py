@@ -15,6 +15,7 @@ elsewhere, the pair.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
@@ -162,10 +163,13 @@ def _is_comparable(row: Row) -> bool:
 def condition(case: Case, measurement: Measurement) -> Hashable:
     """The key of what is measured, without where; rail and NIC belong to the place."""
     m = measurement
-    rails = m.rails.split("-") if m.rails else []
-    across = len(set(rails)) > 1
-    nics = len(m.nics.split("+")) if m.nics else 0
-    return case.check, case.partition, len(m.nodes), across, nics, *_how(m)
+    return case.check, case.partition, len(m.nodes), *_kind_of_ends(m.rails, m.nics), *_how(m)
+
+
+@functools.cache
+def _kind_of_ends(rails: str | None, nics: str | None) -> tuple[bool, int]:
+    """Whether two rails differ, and how many NICs there are."""
+    return len(set(rails.split("-") if rails else [])) > 1, len(nics.split("+")) if nics else 0
 
 
 def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:

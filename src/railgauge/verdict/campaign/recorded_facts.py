@@ -1,7 +1,7 @@
-"""What a record says of its nodes, without keeping all of it.
+"""What a record says of its nodes, without reading all of it.
 
 Most of a record are the counters of its nodes, and a verdict asks few places for them. What it asks
-of every place is kept; all else is read from the record again when it is asked for.
+of every place is read and kept; all else is read from the record when it is asked for.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import functools
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
+from pydantic_core import CoreSchema, core_schema
 
 from railgauge.common.errors import PrerequisiteError
 from railgauge.model.record import BrokenRecordError, Line, Result
 
 #: What a verdict asks of every place.
 _KEPT = (
-    *("agreed", "after", "boot_id", "carrier_changes_before", "device", "fingerprint", "launch"),
-    *("links", "sampled", "slowest_of"),
+    *("agreed", "after", "boot_id", "carrier_changes_before", "collective", "device"),
+    *("fingerprint", "launch", "lid", "links", "node_guid", "sampled", "slowest_of"),
 )
 
 #: Counters of a device that stand still while its link is well.
@@ -28,37 +31,72 @@ _ERRORS = re.compile(
 )
 
 
+#: What is read of each place: of the counters those that count, and not the rates beside them.
+_READ = frozenset((*_KEPT, "counters"))
+
+
+def _schema_of_facts(source: object, handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
+    """The facts in `_READ`, as they are; the parser passes over all others."""
+    anything = core_schema.any_schema()
+    of_device = core_schema.typed_dict_schema(
+        {"counters": core_schema.typed_dict_field(anything, required=False)}
+    )
+    schemas = {
+        **dict.fromkeys(_KEPT, anything),
+        "counters": core_schema.union_schema([of_device, anything], mode="left_to_right"),
+    }
+    return core_schema.typed_dict_schema(
+        {
+            name: core_schema.typed_dict_field(schema, required=False)
+            for name, schema in schemas.items()
+        }
+    )
+
+
+class ReducedResult(Result):
+    """A result with the facts alone that a verdict asks of every place."""
+
+    facts: dict[str, Annotated[dict[str, Any], pydantic.GetPydanticSchema(_schema_of_facts)]]
+
+
 class NodeFacts(Mapping[str, Any]):
     """What a record says of one node. `error_counters` are those of its counters that grow by
     errors of a link.
     """
 
-    __slots__ = ("_kept", "_line", "_names", "_node", "error_counters")
+    __slots__ = ("_kept", "_line", "_node", "_there", "error_counters")
 
     def __init__(self, facts: Mapping[str, Any], line: Line, node: str) -> None:
-        self._names, kept = _names(tuple(facts))
+        self._there, kept = _names(tuple(facts))
         self._kept = {name: _shared(facts[name]) for name in kept}
         self._line, self._node = line, node
         self.error_counters = error_counters(facts)
 
+    def _all(self) -> Mapping[str, Any]:
+        return _read_again(self._line)[self._node]
+
     def __getitem__(self, name: str) -> Any:
         if name in self._kept:
             return self._kept[name]
-        if name not in self._names:
+        if name in _READ and name not in self._there:
             raise KeyError(name)
-        return _read_again(self._line)[self._node][name]
+        return self._all()[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self._names else default
+        if name in self._kept:
+            return self._kept[name]
+        if name in _READ and name not in self._there:
+            return default
+        return self._all().get(name, default)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._there if name in _READ else name in self._all()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._all())
 
 
 def error_counters(facts: Mapping[str, Any]) -> Mapping[str, int]:
@@ -78,7 +116,7 @@ def _of_errors(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def without_details(result: Result, line: Line) -> Result:
-    """This result, with facts that are read again when they are asked for, and without claims."""
+    """This result, with facts that are read when they are asked for, and without claims."""
     facts = {sys.intern(node): NodeFacts(of, line, node) for node, of in result.facts.items()}
     # A copy of each would take as long as all else here. Nobody has seen this one yet.
     vars(result).update(facts=facts, claims=())
@@ -86,9 +124,9 @@ def without_details(result: Result, line: Line) -> Result:
 
 
 @functools.lru_cache(maxsize=1000)
-def _names(names: tuple[str, ...]) -> tuple[dict[str, None], tuple[str, ...]]:
-    """All of these names, and which of them are kept."""
-    return dict.fromkeys(names), tuple(name for name in _KEPT if name in names)
+def _names(names: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Which of these names are in `_READ`, and which are kept."""
+    return _READ.intersection(names), tuple(name for name in _KEPT if name in names)
 
 
 #: What was kept before, by its text: nodes have the same in many places.

@@ -50,10 +50,12 @@ def builds(cases: Sequence[Case]) -> tuple[Build, ...]:
     for case in cases:
         for call in case.calls:
             key = call.tool, call.version, call.path, call.package
-            if any(key[1:]):
-                nodes.setdefault(key, set()).update(filter(None, [call.host]))
+            if (hosts := nodes.get(key)) is None and any(key[1:]):
+                hosts = nodes[key] = set()
+            if hosts is not None and call.host:
+                hosts.add(call.host)
     return tuple(
-        Build(*key, tuple(sorted(hosts, key=natural))) for key, hosts in sorted(nodes.items())
+        Build(*key, tuple(sorted(known, key=natural))) for key, known in sorted(nodes.items())
     )
 
 

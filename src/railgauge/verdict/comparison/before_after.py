@@ -24,7 +24,12 @@ from railgauge import textfile
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
 from railgauge.tools import recognize
-from railgauge.verdict.comparison import link_changes, measurement_table, power
+from railgauge.verdict.comparison import (
+    collective_settings,
+    link_changes,
+    measurement_table,
+    power,
+)
 from railgauge.verdict.comparison.csvfile import separator
 from railgauge.verdict.comparison.link_changes import WORDS, Contrast, Samples, Word
 from railgauge.verdict.comparison.significance import Ints, numbered
@@ -35,6 +40,7 @@ DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.comp
 
 #: The columns of a campaign's table that its side is made of.
 TABLE_COLUMNS = (
+    "settings",
     *("gates", "vouched", "metric", "run", "condition", "launch", "nodes", "place", "peers"),
     *("check", "value", "partition", "again", "tool", "version", "warmup"),
 )
@@ -109,6 +115,7 @@ def of_tables(
             ),
             nodes="nodes",
             unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+            settings="settings",
         )
         .collect()
     )
@@ -332,7 +339,10 @@ def compare(
     level: float = link_changes.FALSE_DISCOVERIES,
     dependent: bool = False,
 ) -> Comparison:
-    """The comparison of both sides; RailgaugeError where they have no place in common."""
+    """The comparison of both sides; RailgaugeError where they have no place in common. What was
+    measured with other settings on each side is missing on both.
+    """
+    before, after = collective_settings.apart(before, after)
     rows = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
     # Only positive values have a logarithm; a place without any is missing.
     rows = _by_tool(rows.filter(pl.col("value") > 0))

@@ -23,6 +23,7 @@ from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.cases import read as read_cases
 from railgauge.verdict.campaign.outliers import launch
+from railgauge.verdict.comparison import collective_settings
 
 #: The table in a campaign's folder.
 FILE = "measurements.parquet"
@@ -53,7 +54,8 @@ VERSIONS = " / "
 #: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
 #: pair gave when its sweep measured it once more (`locating/plan.py`). `vouched`: the check holds
 #: nothing against the result but that its number is low, or that nothing judges it. `share` is that
-#: of the limit.
+#: of the limit. `settings` are those of a collective that its condition does not have (NVLS, SHARP,
+#: warm-up), null where they are not known.
 #: `condition` is all of it, for people, and `peers` the same of places that are each other's peers.
 SCHEMA: dict[str, type[pl.DataType]] = {
     "check": pl.String,
@@ -75,6 +77,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "share": pl.Float64,
     "condition": pl.String,
     "peers": pl.String,
+    "settings": pl.String,
     **CONDITION,
 }
 
@@ -156,6 +159,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "passed": case.passed,
             "retried": _key(case) in failed & several,
             "again": again,
+            "settings": collective_settings.of_case(case),
             "vouched": all(failure.kind in OF_THE_NUMBER for failure in case.failures),
         }
         for row in case.rows:

@@ -231,6 +231,21 @@ def to_measure(verdict: Verdict, node: str) -> list[str]:
     )
 
 
+def links_at_fault(verdict: Verdict, node: str) -> list[str]:
+    """The links between switches that are at fault for sure, where a node failed with another one
+    at whose data the link is slow, and is not at fault itself; each with its ports.
+    """
+    if node in verdict.failing_nodes:
+        return []
+    failed = [case for case in verdict.cases if case.failed and node in case.nodes]
+    return [
+        " ".join([f"uplink {suspect.name}", *(f"({port})" for port in suspect.ports)])
+        for suspect in verdict.suspects
+        if suspect.kind == "uplink" and suspect.confirmed
+        if any(c.check in suspect.checks and {*c.nodes} & {*suspect.nodes} for c in failed)
+    ]
+
+
 def alarms(verdict: Verdict) -> dict[str, dict[str, bool]]:
     """Node -> check -> whether a retest in the same campaign confirmed it, of the nodes that a
     check accuses; none of a campaign that judged nothing, or that was a rehearsal. What was

@@ -48,6 +48,7 @@ from railgauge.verdict.location import switch_ports
 from railgauge.verdict.location.direct_evidence import by_itself, seen_once
 from railgauge.verdict.location.from_campaign import read_leaves
 from railgauge.verdict.location.locate import name_suspects
+from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
 
 def _bound(reference: Bounded, value: float) -> str:
@@ -480,7 +481,7 @@ def decide(campaign: Campaign) -> Verdict:
 def _decide(campaign: Campaign) -> Verdict:
     try:
         cases, possible = read(campaign), read_possible(campaign)
-        leaves = read_leaves(campaign)
+        leaves, routes = read_leaves(campaign), CampaignRoutes(campaign, cases)
     except BrokenRecordError as error:
         finding = Finding("inconclusive", "broken-record", str(error))
         return Verdict("inconclusive", finding.message, campaign, (), (finding,), ())
@@ -524,14 +525,14 @@ def _decide(campaign: Campaign) -> Verdict:
     findings = state + _session_findings(campaign, cases, state + findings) + findings
     decision, reason = _decision(campaign, cases, findings)
     more_suspects = _other_suspects(odd, far, restarted)
-    named = name_suspects(cases, leaves, [outlier.case for outlier in far], more_suspects)
+    named = name_suspects(cases, leaves, [outlier.case for outlier in far], more_suspects, routes)
     return Verdict(
         decision,
         reason,
         campaign,
         tuple(cases),
         tuple(findings),
-        tuple(switch_ports.shown(campaign, named.suspects)),
+        tuple(switch_ports.shown(campaign, named.suspects, routes)),
         tuple(ratios),
         tuple(far),
         (*notices(cases, ratios), *comparison[1]),

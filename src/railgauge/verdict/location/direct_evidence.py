@@ -14,6 +14,7 @@ from railgauge.common.names import natural
 from railgauge.locating import Suspect
 from railgauge.locating.suspects import CERTAIN, Measure, Witness
 from railgauge.model.failure import (
+    GPU_LINKS,
     NO_REFERENCE,
     NOT_MEASURED,
     RAIL_MISSING,
@@ -58,15 +59,15 @@ def seen_once(node: str, why: str, check: str) -> Suspect:
 
 def by_themselves(cases: Sequence[Case], leaves: Mapping[str, Mapping[str, str]]) -> list[Suspect]:
     """The leaves that do not answer, the nodes that a failure names, silent ones that nothing
-    clears, and missing rails. `leaves`: partition -> node -> leaf.
+    clears, missing rails and slow GPUs. `leaves`: partition -> node -> leaf.
     """
     silent = _silent(cases)
     silent_leaves = _silent_leaves(cases, leaves, silent)
     explained = {(node, silent[node]) for leaf in silent_leaves for node in leaf.nodes}
-    without = (*_SILENCE, *NOT_MEASURED, UNREACHED, RAIL_MISSING)
+    without = (*_SILENCE, *NOT_MEASURED, UNREACHED, RAIL_MISSING, GPU_LINKS)
     named = sorted(_reasons(cases, lambda failure: failure.kind not in without).items())
     nodes = [by_itself(*each) for each in named if each not in explained]
-    return [*silent_leaves, *nodes, *_lost_rails(cases)]
+    return [*silent_leaves, *nodes, *_lost_rails(cases), *_slow_gpus(cases)]
 
 
 def _silent(cases: Sequence[Case]) -> dict[str, str]:
@@ -153,6 +154,33 @@ def _lost_rails(cases: Sequence[Case]) -> list[Suspect]:
                 named = dataclasses.replace(lost, kind="rail", name=f"{node}:{rail}")
                 by_rail.setdefault((node, rail), named)
     return [by_rail[key] for key in sorted(by_rail)]
+
+
+def _slow_gpus(cases: Sequence[Case]) -> list[Suspect]:
+    """The slow GPUs, and the links of GPUs that were slow: one time tells a bad link from a bad
+    moment less surely. Of a GPU many copies are slow each time.
+    """
+    seen: dict[tuple[str, str], list[Case]] = {}
+    named: dict[tuple[str, str], Suspect] = {}
+    for case in failed(cases):
+        nodes = {n for f in case.failures if f.kind == GPU_LINKS for n in f.nodes}
+        for node in sorted(nodes, key=natural):
+            for part in case.facts.get(node, {}).get("copies", {}).get("parts", ()):
+                key = node, part["name"]
+                seen.setdefault(key, []).append(case)
+                suspect = by_itself(node, f"{node}: {part['why']}", (case.check,))
+                named[key] = dataclasses.replace(
+                    suspect, kind=part["kind"], name=f"{node}:{part['name']}"
+                )
+    suspects = []
+    for key in sorted(named, key=lambda key: (natural(key[0]), natural(key[1]))):
+        suspect = named[key]
+        times = len({(case.session, case.run) for case in seen[key]})
+        if suspect.kind == "gpu-link" and times < _CONFIRMING_TIMES:
+            again = (Measure(suspect.nodes[0], "", _AGAIN),)
+            suspect = dataclasses.replace(suspect, confirm=again)
+        suspects.append(suspect)
+    return suspects
 
 
 def cuts(cases: Sequence[Case], guilty: Collection[str]) -> list[Suspect]:

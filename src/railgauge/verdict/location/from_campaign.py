@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from railgauge import hostlist
 from railgauge.campaign.folder import LEAVES, Campaign
-from railgauge.locating import End, Evidence, Missing, Result
+from railgauge.locating import End, Evidence, Hca, Missing, Result, hca_of
 from railgauge.locating.peers import GOOD
 from railgauge.model import record
 from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
@@ -24,6 +24,7 @@ from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.campaign.cases import Case, Outcome
 from railgauge.verdict.campaign.recorded_facts import error_counters
 from railgauge.verdict.location.direct_evidence import is_of_the_suite
+from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
 #: Partition -> node -> its leaf.
 Leaves = Mapping[str, Mapping[str, str]]
@@ -74,20 +75,26 @@ def read_leaves(campaign: Campaign) -> Leaves:
         raise BrokenRecordError(f"{campaign.folder / LEAVES}: {error}") from None
 
 
-def families(cases: Sequence[Case], leaves: Leaves, tolerant: bool = False) -> list[Family]:
+def families(
+    cases: Sequence[Case],
+    leaves: Leaves,
+    tolerant: bool = False,
+    routes: CampaignRoutes | None = None,
+) -> list[Family]:
     """The evidence of all cases between two nodes; a case that was not measured is missing.
 
     `tolerant`: a result that does not stand out, and would not be measured again in a sweep, is
     good. A place counts once, by the largest size that it measured of the metrics that are alike
     everywhere. If that is good, and another of its numbers is not, or a failure speaks against it,
-    the place failed.
+    the place failed. Where `routes` are known of all results of a family, its leaves are those of
+    the subnet.
     """
     kinds: dict[tuple[str, str, str], list[Case]] = {}
     for case in cases:
         if len(case.nodes) == 2 and not case.of_job:
             kinds.setdefault(kind_of(case), []).append(case)
     return [
-        _family(check, partition, members, leaves.get(partition, {}), tolerant)
+        _family(check, partition, members, leaves.get(partition, {}), tolerant, routes)
         for (check, partition, _), members in sorted(kinds.items())
     ]
 
@@ -98,7 +105,12 @@ def kind_of(case: Case) -> tuple[str, str, str]:
 
 
 def _family(
-    check: str, partition: str, cases: list[Case], leaves: Mapping[str, str], tolerant: bool
+    check: str,
+    partition: str,
+    cases: list[Case],
+    leaves: Mapping[str, str],
+    tolerant: bool,
+    routes: CampaignRoutes | None,
 ) -> Family:
     cases.sort(key=_order)
     devices = _devices(cases)
@@ -107,6 +119,7 @@ def _family(
     kept_cases: list[Case] = []
     missing: list[Missing] = []
     unknown: list[int] = []
+    used: dict[End, set[Hca]] = {}
     one_way = True
     asked_loaded = {name for case in cases if not case.quiet for name in _referenced(case)}
     for case in cases:
@@ -129,6 +142,9 @@ def _family(
         if row is not None and row.measurement.operation.startswith(_READ):
             # The server is asked for its data.
             a, b = b, a
+        for end in (a, b):
+            if (hca := hca_of(case.facts.get(end.node, {}))) is not None:
+                used.setdefault(end, set()).add(hca)
         results.append(
             Result(
                 b,
@@ -151,11 +167,13 @@ def _family(
     # Whatever is within this spread of its peers is good.
     spread = max((case.peer_spread for case in cases), default=0.0)
     all_ends = dict.fromkeys(end for result in results for end in result.ends)
+    known = routes.between(partition, results, used, one_way) if routes is not None else None
     evidence = Evidence(
-        {end: leaves[end.node] for end in all_ends if end.node in leaves},
+        known.leaves if known else {e: leaves[e.node] for e in all_ends if e.node in leaves},
         max(spread / GOOD, 0.01),
         STANDS_OUT * spread if tolerant else 0.0,
         directed=one_way,
+        routes=known.routes if known else None,
     )
     results = _with_quiet(results, kept_cases)
     # Those with results that were planned to be quiet are judged by these.

@@ -1,4 +1,4 @@
-"""Outputs of tools between two nodes, from anywhere, as evidence."""
+"""Outputs of tools, from anywhere, as evidence: between two nodes, and of the GPUs of one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import PurePath
 from railgauge.locating import End, Evidence, Missing, Result
 from railgauge.model.measurement import Measurement
 from railgauge.textfiles import Large, Text, Unread
+from railgauge.verdict.location import gpus_in_logs
+from railgauge.verdict.location.gpus_in_logs import GpusOfRun
 from railgauge.verdict.logs import names
 from railgauge.verdict.logs.runs import LogRun
 from railgauge.verdict.logs.runs import read as read_runs
@@ -35,12 +37,13 @@ class _Run:
 @dataclasses.dataclass(frozen=True)
 class LogEvidence:
     """The evidence of logs. `lacking` are files with unknown hosts and the ending of those with a
-    result: the nodes in them are not judged.
+    result: the nodes in them are not judged. `gpus` are nodes by the copies between their GPUs.
     """
 
     evidence: Evidence
     files: int
     lacking: tuple[str, ...]
+    gpus: tuple[GpusOfRun, ...] = ()
 
 
 def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
@@ -55,6 +58,7 @@ def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
     missing: list[Missing] = []
     lacking: list[str] = []
     files: set[str] = set()
+    gpus: list[GpusOfRun] = []
     taken: dict[bytes, LogRun] = {}
     for run in read_runs(sources):
         if isinstance(run, Unread):
@@ -69,6 +73,14 @@ def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
             missing.append(Missing(run.where, None, f"a copy of {copied.where}: it counts once"))
             continue
         taken[run.digest] = run
+        if of_run := gpus_in_logs.judge(run):
+            gpus.append(of_run)
+            if of_run.why:
+                missing.append(Missing(run.where, None, of_run.why))
+            continue
+        if run.tool == gpus_in_logs.TOOL:
+            missing.append(Missing(run.where, None, _why_no_rate(run)))
+            continue
         why = _why_no_pair(run)
         found = _Run(run) if run.failure and not why else _rated(run)
         if why:
@@ -86,6 +98,7 @@ def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
         evidence,
         len(files),
         tuple(dict.fromkeys(name for name in lacking if PurePath(name).suffix in endings)),
+        tuple(gpus),
     )
 
 

@@ -17,6 +17,7 @@ from railgauge.locating.suspects import Fewest
 from railgauge.verdict.campaign.cases import Case, passed_nodes
 from railgauge.verdict.location import direct_evidence, from_campaign
 from railgauge.verdict.location.from_campaign import Family, Leaves
+from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from railgauge.verdict.location.unnamed import Unnamed, unnamed
 
 
@@ -49,10 +50,11 @@ def name_suspects(
     leaves: Leaves | None = None,
     standing_out: Collection[Case] = (),
     named: Iterable[Suspect] = (),
+    routes: CampaignRoutes | None = None,
 ) -> Named:
     """Who explains the cases that failed or stand out, and what is left open of them.
 
-    `named` are nodes that something else has shown to be at fault.
+    `named` are nodes that something else has shown to be at fault; `routes` those of the subnets.
     """
     standing_out_ids = {id(case) for case in standing_out}
     known = _known(cases, leaves or {}, named)
@@ -63,7 +65,7 @@ def name_suspects(
     of_kinds = [case for case in cases if from_campaign.kind_of(case) in kinds]
     to_judge = direct_evidence.unexplained(of_kinds, _nodes(known))
     judged: list[tuple[Family, list[Result], Located]] = []
-    for family in from_campaign.families(to_judge, leaves or {}, tolerant=True):
+    for family in from_campaign.families(to_judge, leaves or {}, tolerant=True, routes=routes):
         bad = _bad(family, standing_out_ids)
         bad_ends = {(r.sender.name, r.receiver.name) for r in bad}
         located = _locate_family(family)
@@ -90,17 +92,20 @@ def locate(
     cases: Sequence[Case],
     leaves: Leaves | None = None,
     uplinks: Mapping[str, int] | None = None,
-    routes: Routes | None = None,
+    routes: Routes | CampaignRoutes | None = None,
 ) -> Located:
     """All suspects of a campaign, also those that explain no failure. `uplinks` are events of the
-    uplinks' own counters, by `leaf2:spine1`; `routes` the spines that data takes.
+    uplinks' own counters, by `leaf2:spine1`; `routes` the spines that data takes, from a file or
+    as the campaign has recorded them.
     """
     known = _known(cases, leaves or {})
     to_judge = direct_evidence.unexplained(cases, _nodes(known))
-    families = from_campaign.families(to_judge, leaves or {})
+    recorded = routes if isinstance(routes, CampaignRoutes) else None
+    families = from_campaign.families(to_judge, leaves or {}, routes=recorded)
     for family in families:
         family.evidence.uplink_events.update(uplinks or {})
-        family.evidence.routes = routes
+        if isinstance(routes, Routes):
+            family.evidence.routes = routes
     located_families = [_locate_family(family) for family in families]
     known += [suspect for located in located_families for suspect in located.suspects]
     nodes = {node: None for case in cases for node in case.nodes}

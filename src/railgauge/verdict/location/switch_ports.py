@@ -11,19 +11,29 @@ from railgauge.common.names import natural
 from railgauge.locating import Suspect
 from railgauge.model import record
 from railgauge.model.inventory import Inventory
+from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
 #: Node -> its device -> `leaf1 Ethernet1/3`.
 Ports = Mapping[str, Mapping[str, str]]
 
 
-def shown(campaign: Campaign, suspects: Sequence[Suspect]) -> list[Suspect]:
-    """The suspects, with the ports of the devices of nodes, rails and pairs, where these are known.
-    BrokenRecordError where the campaign's file of ports is damaged.
+def shown(campaign: Campaign, suspects: Sequence[Suspect], routes: CampaignRoutes) -> list[Suspect]:
+    """The suspects, with the ports of the devices of nodes, rails and pairs, and those of uplinks
+    by the subnet, where these are known. BrokenRecordError where the campaign's file of ports is
+    damaged.
     """
-    if not any(suspect.kind in ("node", "rail", "pair") for suspect in suspects):
-        return list(suspects)
-    ports = read(campaign)
-    return [dataclasses.replace(suspect, ports=of_suspect(suspect, ports)) for suspect in suspects]
+    kinds = {suspect.kind for suspect in suspects}
+    ports = read(campaign) if kinds & {"node", "rail", "pair"} else {}
+    of_uplinks = routes.ports() if "uplink" in kinds else {}
+    return [
+        dataclasses.replace(
+            suspect,
+            ports=(of_uplinks[suspect.name],)
+            if suspect.kind == "uplink" and suspect.name in of_uplinks
+            else of_suspect(suspect, ports),
+        )
+        for suspect in suspects
+    ]
 
 
 def read(campaign: Campaign) -> Ports:

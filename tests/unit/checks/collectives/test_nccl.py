@@ -58,7 +58,7 @@ def test_a_round_is_one_launch_of_pairs_in_the_order_of_their_nodes(check: Any) 
 def test_without_a_stored_number_no_launch_may_be_below_its_share_of_the_limit(check: Any) -> None:
     (order,) = check.orders().document()["orders"]
     with check.at(check.places[0]):
-        limit = check.limit(check._largest("busbw"))
+        limit = check.limit(check.group.largest("busbw"))
     assert order["least"] == dict.fromkeys(
         ("busbw", "busbw_in_place"), pytest.approx(0.4 * limit.value)
     )
@@ -78,6 +78,16 @@ def test_a_good_launch_clears_all_of_its_groups(check: Any) -> None:
     (first, *_) = check.results
     (facts,) = {(f["launch"], f["slowest_of"]) for f in first.evidence.seen_on.values()}
     assert facts == (0, 2)
+
+
+def test_settings_that_move_numbers_are_facts_of_its_nodes(check: Any) -> None:
+    nccl_left.leave(check, rate=GOOD)
+    ended_jobs.judge(check)
+    seen = check.results[0].evidence.seen_on
+    nvls = check.results[0].evidence.reading.seen["nvls"]
+    with check.at(check.results[0].place):
+        expected = {"nvls": nvls, "sharp": False, "warmup": check.options.warmup}
+    assert [facts["collective"] for facts in seen.values()] == [expected] * len(seen)
 
 
 def test_every_group_has_the_number_of_the_slowest_with_its_own_nodes(check: Any) -> None:

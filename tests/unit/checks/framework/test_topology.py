@@ -289,3 +289,15 @@ def test_a_case_that_takes_longer_than_a_job_may_is_refused(
             reframe_guard.refuse_endless_case(None, [case])
     else:
         reframe_guard.refuse_endless_case(None, [case])
+
+
+# ---- static routes ----
+
+
+def test_the_partitions_whose_data_takes_static_routes_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = partition(infiniband={"node": "n1"}).model_copy(update={"name": "other"})
+    of_system = SimpleNamespace(partitions=[partition(infiniband={"static_routes": True}), other])
+    monkeypatch.setattr(topology.systems, "load", lambda system: of_system)
+    assert topology.statically_routed("any") == ["ns"]

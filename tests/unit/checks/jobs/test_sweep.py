@@ -20,8 +20,9 @@ from railgauge.checks.framework import slurm_queue, subnet_reading, topology
 from railgauge.checks.framework.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs import sweep
-from railgauge.checks.jobs.client_server import PairCheck
 from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.fabric.static_routes import StaticRoutes
+from railgauge.lab.subnet_topology import leaf_spine
 from railgauge.model.failure import (
     DISTURBED,
     ENVIRONMENT,
@@ -41,6 +42,7 @@ from railgauge.node.transport import results_file
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.tools import Completeness, Reading
 from tests.unit.checks import ended_jobs
+from tests.unit.fabric.planted import fabric
 
 ENDS = (("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1"))
 RING = tuple(SettingCase("ns", *ends, "default") for ends in ENDS)
@@ -63,7 +65,6 @@ class Tiny(SweepCheck):
 
     sweep = parameter([SweepCase("ns", Places(RING), possible=len(RING))])
     tool = SimpleNamespace(TOOL="tiny")
-    program = "client_server"
     metrics = ["bandwidth"]
     #: place -> the places of the check `Before` that it needs
     needed: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -782,7 +783,8 @@ def test_that_a_system_is_strict_of_its_tools_is_in_the_record(
 def test_what_is_up_to_chance_needs_no_reference(check: Any) -> None:
     metrics = ("bandwidth", "stream_bandwidth_min")
     numbers = [Measurement(metric, 9.2, "tiny", "tcp", "tcp") for metric in metrics]
-    assert [check.gates(number) for number in numbers] == [True, False]
+    with check.at(check.places[0]):
+        assert [check.gates(number) for number in numbers] == [True, False]
 
 
 # ---- what ReFrame shows ----
@@ -876,13 +878,8 @@ def test_of_many_bad_places_some_are_told_and_the_others_counted(check: Any) -> 
 # ---- of pairs: the way and the load ----
 
 
-class Between(PairCheck):
-    """The same, as what is between two nodes."""
-
-    sweep = parameter([SweepCase("ns", Places(RING), possible=len(RING))])
-    tool, metrics, bound = Tiny.tool, ["bandwidth"], REFERENCE
-    order, read, own_reference = Tiny.order, Tiny.read, Tiny.own_reference
-    expected_run_s, longest_run_s = Tiny.expected_run_s, Tiny.longest_run_s
+class Between(Tiny):
+    """The same, with references of its own."""
 
 
 @pytest.fixture
@@ -1096,8 +1093,8 @@ def test_the_conductor_knows_static_routes_where_the_system_says_so(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check.select_places()
-    rows = [("leaf1", "n3", "spine1")]
-    monkeypatch.setattr(subnet_reading, "static_routes", lambda stage, nodes: rows)
+    routes = StaticRoutes(fabric(leaf_spine(["n1", "n2", "n3", "n4", "n5"], 3, 2, hcas=1)))
+    monkeypatch.setattr(subnet_reading, "static_routes", lambda stage: routes)
     assert check.orders().retests.routes == ()
     extras = check.partition_data.extras
     static = extras.infiniband.model_copy(update={"static_routes": True})
@@ -1105,7 +1102,11 @@ def test_the_conductor_knows_static_routes_where_the_system_says_so(
         update={"extras": extras.model_copy(update={"infiniband": static})}
     )
     monkeypatch.setattr(type(check), "partition_data", data)
-    assert check.orders().retests.routes == rows
+    retests = check.orders().retests
+    assert retests.routes == routes.rows({"n1", "n2", "n3", "n4"}) != []
+    assert [leaf for _, leaf, _ in retests.hcas] == ["leaf1", "leaf1", "leaf2", "leaf2"]
+    monkeypatch.setattr(subnet_reading, "static_routes", lambda stage: None)
+    assert check.orders().retests.routes == ()
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:

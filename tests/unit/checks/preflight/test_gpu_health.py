@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgauge import paths
-from railgauge.checks.preflight import firmware_and_tuning, inventory_state
+from railgauge.checks.preflight import inventory_state, node_state
 from railgauge.checks.preflight.gpu_health import KIND, compare
 from railgauge.model import inventory
 from railgauge.model.failure import ENVIRONMENT
@@ -187,13 +187,13 @@ def kinds(check: Any) -> list[str]:
 
 
 def test_errors_since_the_first_reading_are_found(ended: Any) -> None:
-    ended(firmware_and_tuning.NAME, HEALTHY, 0)
+    ended(node_state.NAME, HEALTHY, 0)
     grown = {**HEALTHY, "gpu/0/nvlink_recovery_errors": 5}
     assert kinds(ended("GpuCounters", grown, 10)) == [KIND, KIND]
 
 
 def test_a_node_that_counted_nothing_has_no_such_failure(ended: Any) -> None:
-    ended(firmware_and_tuning.NAME, HEALTHY, 0)
+    ended(node_state.NAME, HEALTHY, 0)
     assert kinds(ended("GpuCounters", HEALTHY, 10)) == []
 
 

@@ -16,10 +16,9 @@ from railgauge import paths, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import Campaign, Requested, Scope, Session
 from railgauge.checks.framework.cases import NodeCase, PairCase
-from railgauge.checks.preflight import inventory_state as node_state
-from railgauge.checks.preflight.firmware_and_tuning import NodeStateCases, of_states
+from railgauge.checks.preflight import inventory_state
 from railgauge.checks.preflight.inventory_state import Options, differences
-from railgauge.checks.preflight.rails_and_bond import of_paths
+from railgauge.checks.preflight.node_state import NodeStateCases, of_states
 from railgauge.checks.rdma.rail import RailLinks, RailProbes, of_rails, of_rails_among
 from railgauge.common.errors import ConfigurationError
 from railgauge.model import inventory
@@ -36,7 +35,7 @@ from railgauge.verdict.campaign.tool_builds import notices
 from railgauge.verdict.decision.rules import decide
 from tests.properties import tries
 from tests.unit import records
-from tests.unit.checks.rdma.test_rail import Describe, describe, partition, rails
+from tests.unit.checks.rdma.test_rail import BOND, Describe, describe, partition, rails
 from tests.unit.verdict.decision.test_rules import REFERENCE
 
 __all__ = ["describe"]
@@ -180,19 +179,19 @@ CALL = Call("inventory", "rank0", 0, "n1", 0, 0.1)
 
 def test_the_number_is_that_of_entries_that_hold() -> None:
     options = Options((entry(), entry("kernel/release", one_of=["6.11"])))
-    reading = node_state.read(node_state.parse(document(node())), [CALL], options)
+    reading = inventory_state.read(inventory_state.parse(document(node())), [CALL], options)
     assert (reading.measurements[0].value, reading.completeness) == (1, Completeness.PROVED)
 
 
 def test_without_an_exit_line_nothing_is_proved() -> None:
-    reading = node_state.read(node_state.parse(document(node())), [], Options((entry(),)))
+    reading = inventory_state.read(inventory_state.parse(document(node())), [], Options((entry(),)))
     assert reading.completeness is Completeness.UNKNOWN
 
 
 @pytest.mark.parametrize("text", ["", "{}", document(node())[:-2]])
 def test_no_inventory_is_no_result(text: str) -> None:
     with pytest.raises(ParseError):
-        node_state.parse(text)
+        inventory_state.parse(text)
 
 
 # ---- peers ----
@@ -216,7 +215,7 @@ def case(
     rdma: Rdma = RAILS,
     absent: Sequence[str] = (),
 ) -> Case:
-    agreed = node_state.agreed(one, file, rdma, absent)
+    agreed = inventory_state.agreed(one, file, rdma, absent)
     facts = {"agreed": {**agreed, "mends": {}}, "fingerprint": inventory.fingerprint(one)}
     name = f"NodeState {one.node}"
     return Case(
@@ -414,7 +413,9 @@ def campaign_of(folder: Path, nodes: list[Inventory]) -> Campaign:
         stage = folder / "stage" / one.node
         stage.mkdir(parents=True)
         written = case(one)
-        reading = node_state.read(node_state.parse(document(one)), [CALL], Options((entry(),)))
+        reading = inventory_state.read(
+            inventory_state.parse(document(one)), [CALL], Options((entry(),))
+        )
         reference = REFERENCE.model_copy(update={"value": 1.0, "unit": "entries"})
         record = records.record(
             [Row(m, reference, None) for m in reading.measurements],
@@ -473,7 +474,7 @@ def test_without_entries_a_node_is_looked_at_and_all_is_well(
     monkeypatch.setattr(paths, "SYSTEMS", tmp_path)
     found = expected.load("alps")
     assert found is not None and found.of("gpu") == ()
-    reading = node_state.read(node_state.parse(document(node())), [CALL], Options(()))
+    reading = inventory_state.read(inventory_state.parse(document(node())), [CALL], Options(()))
     assert (reading.ok, reading.measurements[0].value) == (True, 0)
 
 
@@ -511,21 +512,21 @@ def expects(describe: Describe, tmp_path: Path) -> Callable[..., None]:
     return make
 
 
-def test_every_node_of_a_system_with_the_file_is_looked_at(expects: Describe) -> None:
+def test_every_node_of_a_system_with_the_file_is_judged(expects: Describe) -> None:
     expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
     assert records.names(NodeStateCases()) == ["a:n1", "a:n2", "b:m1"]
 
 
-def test_without_the_file_nobody_is_looked_at(describe: Describe) -> None:
-    describe(partition("a", "n[1-2]", rdma=rails(1)))
-    assert records.names(NodeStateCases()) == []
+def test_without_the_file_nodes_with_rails_or_a_bond_are_judged(describe: Describe) -> None:
+    bonded = partition("b", "m1", bond=BOND)
+    describe(partition("a", "n[1-2]", rdma=rails(1)), bonded, partition("c", "k1"))
+    assert records.names(NodeStateCases()) == ["a:n1", "a:n2", "b:m1"]
 
 
-def test_a_pair_waits_for_its_paths_alone(expects: Describe) -> None:
+def test_a_pair_waits_for_both_of_its_nodes(expects: Describe) -> None:
     expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
-    assert of_paths(NodeCase("a", "n2")) == [("Path", "n2")]
-    assert of_paths(PairCase("a", "n1", "n2")) == [("Path", "n1"), ("Path", "n2")]
-    assert of_paths(NodeCase("b", "m1")) == []
+    assert of_states(NodeCase("a", "n2")) == [("NodeState_0", "n2")]
+    assert of_states(PairCase("a", "n1", "n2")) == [("NodeState_0", "n1"), ("NodeState_0", "n2")]
 
 
 def test_nccl_waits_for_the_states_of_its_nodes(expects: Describe) -> None:

@@ -15,9 +15,9 @@ from reframe.core.builtins import parameter
 import reframe as rfm
 from railgauge import hostlist, paths, systems
 from railgauge.checks.framework.cases import NodeCase, PairCase, SweepCase
-from railgauge.checks.jobs.client_server import RingPairs, neighbours
-from railgauge.checks.preflight import rails_and_bond
-from railgauge.checks.preflight.rails_and_bond import PathCases, of_paths
+from railgauge.checks.jobs.pairs import RingPairs, neighbours
+from railgauge.checks.preflight import node_state
+from railgauge.checks.preflight.node_state import NodeStateCases, of_states
 from railgauge.checks.rdma.rail import RailLinks
 from railgauge.checks.tcp.long_distance import WanCases
 from tests.unit.records import names
@@ -271,7 +271,7 @@ def test_every_node_with_rails_or_a_bond_has_a_preflight(describe: Describe) -> 
         partition("cpu", "c[1-9]", wan=WAN),
         partition("io", "s1", bond=BOND),
     )
-    assert names(PathCases()) == ["gpu:n1", "gpu:n2", "io:s1"]
+    assert names(NodeStateCases()) == ["gpu:n1", "gpu:n2", "io:s1"]
 
 
 def test_only_chosen_nodes_have_a_preflight(
@@ -279,16 +279,16 @@ def test_only_chosen_nodes_have_a_preflight(
 ) -> None:
     describe(partition(nodes="n[1-4]", rdma=RDMA))
     monkeypatch.setenv("RAILGAUGE_NODES", "n[2-3]")
-    assert names(PathCases()) == ["gpu:n2", "gpu:n3"]
+    assert names(NodeStateCases()) == ["gpu:n2", "gpu:n3"]
 
 
 def numbered(values: Sequence[SweepCase]) -> Any:
     """A check of the preflight's name with a parameter of these values, as ReFrame makes one."""
 
-    class Path(rfm.RunOnlyRegressionTest):
+    class NodeState(rfm.RunOnlyRegressionTest):
         sweep = parameter(values)
 
-    return Path
+    return NodeState
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 10, 11, 99, 100, 101])
@@ -296,16 +296,16 @@ def test_preflight_is_found_by_the_name_that_reframe_gives_it(
     describe: Describe, count: int
 ) -> None:
     describe(grouped("gpu", f"n[1-{2 * count}]"))
-    sweeps = PathCases().sweeps
+    sweeps = NodeStateCases().sweeps
     check = numbered(sweeps)
-    assert (len(sweeps), check.__name__) == (count, rails_and_bond.NAME)
+    assert (len(sweeps), check.__name__) == (count, node_state.NAME)
     found = {
         place: [(check.variant_name(number), place.place)]
         for number in range(check.num_variants)
         for place in check.get_variant_info(number)["params"]["sweep"].places
     }
     assert len(found) == 2 * count
-    assert found == {place: of_paths(place) for place in PathCases()}
+    assert found == {place: of_states(place) for place in NodeStateCases()}
 
 
 def grouped(name: str, nodes: str) -> dict[str, Any]:
@@ -318,8 +318,8 @@ def grouped(name: str, nodes: str) -> dict[str, Any]:
 
 def test_preflights_of_several_partitions_are_numbered_together(describe: Describe) -> None:
     describe(grouped("a", "n[1-12]"), grouped("b", "m[1-12]"))
-    check = numbered(PathCases().sweeps)
-    (needed,) = of_paths(NodeCase("b", "m9"))
+    check = numbered(NodeStateCases().sweeps)
+    (needed,) = of_states(NodeCase("b", "m9"))
     assert needed == (check.variant_name(10), "m9")
     assert check.num_variants == 12
 
@@ -329,19 +329,19 @@ def test_number_of_a_preflight_is_that_among_the_chosen_nodes(
 ) -> None:
     describe(grouped("gpu", "n[1-20]"))
     monkeypatch.setenv("RAILGAUGE_NODES", "n[17-20]")
-    assert of_paths(NodeCase("gpu", "n20")) == [("Path_1", "n20")]
+    assert of_states(NodeCase("gpu", "n20")) == [("NodeState_1", "n20")]
 
 
 @pytest.mark.parametrize("rails_of", ["first", "same", "all"])
 def test_every_link_has_a_preflight_at_both_ends(describe: Describe, rails_of: Any) -> None:
     describe(partition(nodes="n[1-12]", rdma=rails(2)))
-    needed = {need for link in RailLinks(rails_of) for need in of_paths(link)}
-    assert needed == {("Path", node) for node in hostlist.expand("n[1-12]")}
+    needed = {need for link in RailLinks(rails_of) for need in of_states(link)}
+    assert needed == {("NodeState", node) for node in hostlist.expand("n[1-12]")}
 
 
 def test_a_link_needs_no_preflight_of_another_partition(describe: Describe) -> None:
     describe(partition("a", "n[1-2]", rdma=RDMA), partition("b", "n[1-2]", wan=WAN))
-    assert of_paths(PairCase("b", "n1", "n2")) == []
+    assert of_states(PairCase("b", "n1", "n2")) == []
 
 
 # ---- sweeps ----
@@ -369,7 +369,7 @@ def test_nodes_of_a_large_partition_are_in_one_group_each(
     large = grouped("gpu", nodes)
     large["extras"]["sweep"] = {"nodes_per_job": 4}
     describe(large)
-    sweeps = PathCases().sweeps
+    sweeps = NodeStateCases().sweeps
     assert [len(sweep.nodes) for sweep in sweeps] == groups
     assert [node for sweep in sweeps for node in sweep.nodes] == list(hostlist.expand(nodes))
     assert len({str(sweep) for sweep in sweeps}) == len(sweeps)

@@ -107,6 +107,8 @@ def build(folder: Path) -> Places:
             f"{port}/gid_attrs/types/0": "IB/RoCE v1\n",
             f"{port}/gid_attrs/types/1": "RoCE v2\n",
             f"{port}/gid_attrs/types/2": "RoCE v2\n",
+            f"{port}/gids/1": "fe80:0000:0000:0000:0e42:a1ff:fe00:0001\n",
+            f"{port}/gids/2": "0000:0000:0000:0000:0000:ffff:0a00:0001\n",
             "class/net/eth1/mtu": "4200\n",
             "class/net/eth1/operstate": "up\n",
             "class/net/eth1/speed": "200000\n",
@@ -120,6 +122,12 @@ def build(folder: Path) -> Places:
             "class/net/bond0/bonding/xmit_hash_policy": "layer3+4 1\n",
             "class/net/bond0/bonding/miimon": "100\n",
             "class/net/bond0/bonding/slaves": "eth4 eth3\n",
+            "class/net/bond0/bonding/ad_aggregator": "1\n",
+            # As typed in Linux, drivers/net/bonding/bond_sysfs_slave.c.
+            "class/net/eth3/bonding_slave/mii_status": "up\n",
+            "class/net/eth3/bonding_slave/ad_aggregator_id": "1\n",
+            "class/net/eth4/bonding_slave/mii_status": "going down\n",
+            "class/net/eth4/bonding_slave/ad_aggregator_id": "N/A\n",
             "class/dmi/id/bios_version": "1.2.3\n",
             "class/dmi/id/product_name": "Default string\n",
             "devices/system/cpu/online": "0-3\n",
@@ -137,6 +145,9 @@ def build(folder: Path) -> Places:
     )
     for home in ("class/infiniband/mlx5_0", "class/net/eth1"):
         link(sys_root, f"{home}/device", nic)
+    for name in ("eth3", "eth4"):
+        put(sys_root, {f"class/net/{name}/mtu": "9000\n"})
+        link(sys_root, f"class/net/{name}/master", "class/net/bond0")
     link(sys_root, f"{nic}/subsystem", "bus/pci")
     link(sys_root, f"{nic}/driver", "bus/pci/drivers/mlx5_core")
     for address in GPUS:
@@ -201,6 +212,9 @@ def whole(machine: Places) -> Sheet:
         ("nic/mlx5_0/1/rate_gbits", 200.0),
         ("nic/mlx5_0/1/netdev", "eth1"),
         ("nic/mlx5_0/1/gid_types", "IB/RoCE v1, RoCE v2"),
+        ("nic/mlx5_0/1/gid_types_ipv4", "RoCE v2"),
+        # ibv_devinfo is not installed: derived from the MTU of eth1.
+        ("nic/mlx5_0/1/active_mtu_bytes", 4096),
         ("nic/mlx5_0/1/traffic_class", 96),
         ("nic/mlx5_0/1/link_fec", "No FEC"),
         ("nic/mlx5_0/firmware_stored", "20.35.1012"),
@@ -213,6 +227,10 @@ def whole(machine: Places) -> Sheet:
         ("net/bond0/bond_mode", "802.3ad"),
         ("net/bond0/bond_hash", "layer3+4"),
         ("net/bond0/bond_links", "eth3 eth4"),
+        ("net/bond0/bond_aggregator", 1),
+        ("net/eth3/bond_aggregator", 1),
+        ("net/eth3/bond_link_status", "up"),
+        ("net/eth4/bond_link_status", "going down"),
         ("gpu/count", 2),
         ("gpu/0/vbios", "88.00.4f.00.09"),
         ("gpu/0/ecc", "Enabled"),
@@ -240,6 +258,7 @@ def test_field(whole: Sheet, key: str, value: object) -> None:
         ("net/eth1/ring_transmit", "not said"),
         ("net/eth1/dcb_pfc", "dcb is not installed"),
         ("net/bond0/operstate", "No such file"),
+        ("net/eth4/bond_aggregator", "found 'N/A', expected a whole number"),
     ],
 )
 def test_what_cannot_be_had_is_unknown_with_its_reason(whole: Sheet, key: str, why: str) -> None:
@@ -259,6 +278,31 @@ def test_quick_starts_no_process_and_agrees_with_the_whole(machine: Places, whol
     quick = document.look(machine._replace(ask=no_process), quick=True)
     assert {key: whole.fields.get(key) for key in quick.fields} == quick.fields
     assert quick.unknown.keys() <= whole.fields.keys() | whole.unknown.keys()
+
+
+def test_a_table_without_an_ipv4_address_says_so(tmp_path: Path) -> None:
+    places = build(tmp_path)
+    (Path(places.sys) / "class/infiniband/mlx5_0/ports/1/gids/2").unlink()
+    sheet = document.look(places, quick=True)
+    assert sheet.fields["nic/mlx5_0/1/gid_types_ipv4"] == "none"
+
+
+def test_a_bond_without_lacp_has_no_aggregator(tmp_path: Path) -> None:
+    places = build(tmp_path)
+    put(Path(places.sys), {"class/net/bond0/bonding/mode": "active-backup 1\n"})
+    sheet = document.look(places, quick=True)
+    assert not any("aggregator" in key for key in (*sheet.fields, *sheet.unknown))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("limits/memlock_kib", "net/bond0/bond_aggregator", "net/eth3/bond_link_status"),
+        *("nic/mlx5_0/1/active_mtu_bytes", "nic/mlx5_0/1/gid_types_ipv4"),
+    ],
+)
+def test_the_state_of_links_is_no_part_of_a_fingerprint(whole: Sheet, key: str) -> None:
+    assert key in whole.fields and kinds.kind(key) == "state"
 
 
 def test_two_looks_agree(machine: Places, whole: Sheet) -> None:
@@ -307,8 +351,8 @@ def test_no_file_of_the_kernel_crashes_it(
 def test_an_empty_machine_has_reasons_only(tmp_path: Path) -> None:
     folder = str(tmp_path)
     sheet = document.look(Places(folder, folder, folder, answer), quick=True)
-    # The size of a page is this process's own.
-    assert sheet.fields.keys() == {"kernel/page_bytes"}
+    # The size of a page, and what may be locked, are this process's own.
+    assert sheet.fields.keys() == {"kernel/page_bytes", "limits/memlock_kib"}
     assert {
         "kernel/release",
         "cpu/model",

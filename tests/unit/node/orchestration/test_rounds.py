@@ -506,16 +506,20 @@ def test_added_rounds_cross_the_links_that_routes_suspect() -> None:
     """Three leaves of eight nodes. Data for every second node goes by spine0."""
     names = [f"n{number:02}" for number in range(24)]
     leaves = {name: f"leaf{number // 8}" for number, name in enumerate(names)}
+    hcas = [(number, leaves[name], number + 100) for number, name in enumerate(names)]
     routes = [
-        [leaf, name, f"spine{number % 2}"]
+        (leaf, spine, spine, [n for n, of, _ in hcas if of != leaf and n % 2 == number])
         for leaf in ("leaf0", "leaf1", "leaf2")
-        for number, name in enumerate(names)
-        if leaves[name] != leaf
+        for number, spine in enumerate(("spine0", "spine1"))
     ]
     pairs = [
         (names[b], names[a]) for a, b in ((0, 8), (1, 16), (2, 9), (3, 17), (10, 18), (11, 19))
     ]
-    orders = listed(*pairs, rounds=[list(range(len(pairs)))])._replace(nodes=tuple(names))
+    others = [name for name in names if not any(name in pair for pair in pairs)]
+    within = list(zip(others[::2], others[1::2], strict=True))
+    orders = listed(*pairs, *within, rounds=[list(range(12))])
+    for place in range(len(pairs), 12):
+        orders.places[place] = orders.places[place]._replace(of=1)
 
     def answer(cluster: Cluster, node: str, message: protocol.Message) -> None:
         """What leaves leaf0 for spine0 fails."""
@@ -526,19 +530,33 @@ def test_added_rounds_cross_the_links_that_routes_suspect() -> None:
             roles = cluster.orders.places[place].roles
             up, number = leaves[roles["client"]], names.index(roles["server"])
             slow = up == "leaf0" != leaves[roles["server"]] and number % 2 == 0
-            line = {"call": {"role": role, "seconds": 3.0, "exit_code": int(slow)}, "facts": {}}
+            guid = names.index(node)
+            facts = {"node_guid": f"0000:0000:0000:{guid:04x}", "lid": f"{guid + lid:#x}"}
+            line = {"call": {"role": role, "seconds": 3.0, "exit_code": int(slow)}, "facts": facts}
             end(cluster, node, place, role, line)
 
-    def crossing(**more: Any) -> int:
+    def ways(**more: Any) -> list[tuple[str, str]]:
+        """Client and server of each added pair between leaves."""
         retests = sweep_file.Retests(1, 0.175, leaves, **more)
-        cluster = swept(orders._replace(retests=retests), **dict.fromkeys(names, answer))
-        ways = [name.partition("@")[0].split(":")[:2] for _, name in again(cluster)]
-        return sum(
-            leaves[client] == "leaf0" != leaves[server] and names.index(server) % 2 == 0
-            for server, client in ways
+        fresh = orders._replace(
+            retests=retests, rounds=list(orders.rounds), places=dict(orders.places)
         )
+        cluster = swept(fresh, **dict.fromkeys(names, answer))
+        added = [name.partition("@")[0].split(":")[:2] for _, name in again(cluster)]
+        return [(c, s) for s, c in added if leaves[c] != leaves[s]]
 
-    assert crossing(routes=routes) > crossing() + 1
+    def crossed(of: list[tuple[str, str]]) -> list[tuple[str, int]]:
+        return [(leaves[client], names.index(server) % 2) for client, server in of]
+
+    lid = 100
+    without = ways()
+    # One pair crosses the link, and no two pairs share one.
+    links = crossed(ways(hcas=hcas, routes=routes))
+    assert ("leaf0", 0) in links
+    assert len(set(links)) == len(links)
+    # LIDs were given again after the subnet was read.
+    lid = 101
+    assert ways(hcas=hcas, routes=routes) == without
 
 
 def failing_at_n2(facts: dict[str, Any]) -> Answer:

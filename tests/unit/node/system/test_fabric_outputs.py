@@ -48,6 +48,15 @@ def test_a_node_that_does_not_read_runs_no_command(
     assert (left.texts, left.errors) == ({}, {})
 
 
+def test_without_a_file_the_document_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = {"a.txt": {"argv": ["echo", "all"], "good": [0]}}
+    monkeypatch.setattr(sys, "argv", ["x", "--read", json.dumps(commands)])
+    assert fabric_outputs.main() == 0
+    assert subnet_state.parse(capsys.readouterr().out).texts == {"a.txt": "all\n"}
+
+
 def test_missing_rights_are_the_words_of_the_command(tmp_path: Path) -> None:
     without = program(tmp_path, "ibnetdiscover", 'echo "can\'t open MAD port" >&2; exit 255')
     read = outputs(a=[without])

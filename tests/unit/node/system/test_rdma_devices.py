@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge import paths
 from railgauge.common.names import natural
-from railgauge.node.system import link_state, rdma_devices
+from railgauge.node.system import rdma_devices
 from railgauge.node.system.rdma_devices import (
     FactError,
     gid_index,
@@ -250,6 +244,35 @@ def test_infiniband_port_has_its_ipoib_interface(root: Path) -> None:
     assert port_facts("mlx5_0", 1, str(root))["netdev"] == "ib0"
 
 
+def over_infiniband(**more: str) -> dict[str, str]:
+    """ib0, over the second port of mlx5_0 (Documentation/ABI/testing/sysfs-class-net, type and
+    dev_port), as more than one port has an interface.
+    """
+    files = {
+        **port("mlx5_0", 2, link_layer="InfiniBand", lid="0x1f"),
+        "class/net/ib0/type": "32",
+        "class/net/ib0/dev_port": "1",
+        "class/net/ib0/device/infiniband/mlx5_0/node_type": "1: CA",
+        "class/infiniband/mlx5_0/node_guid": "b83f:d203:00aa:0001",
+    }
+    return {**files, **{f"class/net/ib0/{name}": text for name, text in more.items()}}
+
+
+def test_an_interface_over_infiniband_has_the_guid_and_the_lid_of_its_port(root: Path) -> None:
+    write(root, over_infiniband())
+    facts = rdma_devices.ipoib_facts("ib0", str(root))
+    assert facts == {"node_guid": "b83f:d203:00aa:0001", "lid": "0x1f"}
+
+
+@pytest.mark.parametrize(
+    "more", [{"type": "1"}, {"dev_port": "4"}, {"dev_port": "x"}, {"type": ""}]
+)
+def test_any_other_interface_has_no_hca(root: Path, more: dict[str, str]) -> None:
+    write(root, over_infiniband(**more))
+    assert rdma_devices.ipoib_facts("ib0", str(root)) == {}
+    assert rdma_devices.ipoib_facts("eth9", str(root)) == {}
+
+
 # ---- active MTU ----
 
 
@@ -395,139 +418,7 @@ def test_locked_memory_is_the_soft_limit(
     assert rdma_devices.memlock_kib() == kib
 
 
-# ---- the state of the path ----
-
-SPEC: dict[str, Any] = {
-    "rdma": {"devices": "mlx5_[0-9]+", "gid_type": "RoCE v2"},
-    "bond": {"device": "bond0"},
-}
-
-#: As root reads it; two links, the second alone in another aggregator.
-BOND = """\
-Ethernet Channel Bonding Driver: v6.12.0
-
-Bonding Mode: IEEE 802.3ad Dynamic link aggregation
-Transmit Hash Policy: layer3+4 (1)
-MII Status: up
-MII Polling Interval (ms): 100
-
-802.3ad info
-LACP active: on
-LACP rate: fast
-System priority: 65535
-Active Aggregator Info:
-\tAggregator ID: 1
-\tNumber of ports: 1
-\tPartner Mac Address: 00:00:00:00:00:00
-
-Slave Interface: eth1
-MII Status: up
-Speed: 200000 Mbps
-Duplex: full
-Link Failure Count: 2
-Aggregator ID: 1
-details actor lacp pdu:
-    system priority: 65535
-    port key: 15
-
-Slave Interface: eth2
-MII Status: down
-Speed: Unknown
-Duplex: Unknown
-Link Failure Count: 0
-Aggregator ID: N/A
-"""
-
-QDISCS = json.dumps(
-    [
-        {"kind": "noqueue", "handle": "0:", "dev": "lo", "root": True},
-        {"kind": "netem", "handle": "1:", "dev": "eth10", "root": True},
-        {"kind": "mq", "handle": "0:", "dev": "eth2", "root": True},
-        {"kind": "fq_codel", "handle": "0:", "dev": "eth2", "parent": ":1"},
-        {"kind": "ingress", "handle": "ffff:", "dev": "eth2", "parent": "ffff:fff1"},
-    ]
-)
-
-
-@pytest.fixture
-def twelve(root: Path, tools: Path, tmp_path: Path) -> dict[str, Any]:
-    """The state of a node with twelve rails and a bond."""
-    for number in range(12):
-        write(root, roce(f"mlx5_{number}", f"eth{number}", f"10.0.{number}.1"))
-    write(root, {"class/net/bond0/bonding/mode": "802.3ad 4"})
-    write(root, {"class/net/bond0/bonding/ad_aggregator": "1"})
-    write(tmp_path / "proc", {"net/bonding/bond0": BOND})
-    install_printing(tools, "tc", QDISCS)
-    return link_state.state(SPEC, str(root), str(tmp_path / "proc"))
-
-
-def test_rails_are_numbered_in_natural_order(twelve: dict[str, Any]) -> None:
-    rails = [(rail["rail"], rail["device"]) for rail in twelve["rails"]]
-    assert rails == [(number, f"mlx5_{number}") for number in range(12)]
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("port", 1),
-        ("state", "ACTIVE"),
-        ("netdev", "eth10"),
-        ("netdev_mtu_bytes", 9000),
-        ("netdev_operstate", "up"),
-        ("gid_index", 3),
-        ("gid", ipv4_gid("10.0.10.1")),
-        ("address", "10.0.10.1"),
-        ("gid_candidates", [3]),
-        ("qdisc", "netem"),
-        ("active_mtu_bytes", 4096),
-        ("unknown", {}),
-    ],
-)
-def test_rail_has_the_facts_of_its_path(twelve: dict[str, Any], field: str, value: object) -> None:
-    assert twelve["rails"][10][field] == value
-
-
-def test_qdisc_is_that_of_the_root(twelve: dict[str, Any]) -> None:
-    assert twelve["interfaces"]["eth2"]["qdisc"] == "mq"
-
-
-def test_interface_that_tc_does_not_show_has_an_unknown_qdisc(twelve: dict[str, Any]) -> None:
-    assert twelve["rails"][3]["unknown"] == {"qdisc": "tc shows no root qdisc"}
-
-
-def test_interface_has_mtu_state_and_speed(twelve: dict[str, Any]) -> None:
-    assert twelve["interfaces"]["eth10"] == {
-        "mtu_bytes": 9000,
-        "operstate": "up",
-        "speed_mbits": 400000,
-        "qdisc": "netem",
-        "unknown": {},
-    }
-
-
-def test_speed_that_the_driver_does_not_know_is_unknown(root: Path) -> None:
-    write(root, {"class/net/eth0/speed": "-1"})
-    facts = link_state.state({}, str(root))["interfaces"]["eth0"]
-    assert "not known to the driver" in facts["unknown"]["speed_mbits"]
-
-
-def test_state_names_node_kernel_and_limit(twelve: dict[str, Any]) -> None:
-    assert {"node", "kernel", "memlock_kib"} <= twelve.keys()
-
-
-def test_nothing_is_missing_where_nothing_is(twelve: dict[str, Any]) -> None:
-    assert twelve["unknown"] == {}
-
-
-def test_every_port_is_a_rail(root: Path) -> None:
-    write(root, {**port("mlx5_0", 1), **port("mlx5_0", 2), **port("mlx5_1", 1)})
-    rails = link_state.state(SPEC, str(root))["rails"]
-    assert [(rail["rail"], rail["device"], rail["port"]) for rail in rails] == [
-        (0, "mlx5_0", 1),
-        (1, "mlx5_0", 2),
-        (2, "mlx5_1", 1),
-    ]
-
+# ---- rails ----
 
 NAMED = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_10")
 
@@ -548,116 +439,3 @@ def test_a_device_that_is_named_twice_is_two_rails_by_its_ports() -> None:
     ports = [("mlx4_0", 1), ("mlx4_0", 2), ("mlx4_1", 1)]
     found = rail_ports(["mlx4_0", "mlx4_0", "mlx4_1"], ports)
     assert found == dict(enumerate(ports))
-
-
-def test_a_node_says_of_each_rail_its_number_by_the_names(root: Path) -> None:
-    write(root, {**port("mlx5_0"), **port("mlx5_2")})
-    spec = {"rdma": {"devices": "mlx5_[0-9]+", "names": ["mlx5_0", "mlx5_1", "mlx5_2"]}}
-    rails = link_state.state(spec, str(root))["rails"]
-    assert [(rail["rail"], rail["device"]) for rail in rails] == [(0, "mlx5_0"), (2, "mlx5_2")]
-
-
-def test_infiniband_rail_has_its_first_gid(root: Path) -> None:
-    write(root, infiniband())
-    spec = {"rdma": {"devices": ".*", "gid_type": None}}
-    rail = link_state.state(spec, str(root))["rails"][0]
-    assert (rail["gid_index"], rail["gid"].startswith("fe80:")) == (0, True)
-
-
-def test_rail_without_interface_says_so(root: Path) -> None:
-    write(root, port("mlx5_0"))
-    unknown = link_state.state(SPEC, str(root))["rails"][0]["unknown"]
-    assert unknown["netdev_mtu_bytes"] == "no interface is known for this port"
-
-
-# ---- the bond ----
-
-
-def test_bond_has_its_mode_and_links(twelve: dict[str, Any]) -> None:
-    up = {"name": "eth1", "mii_status": "up", "speed_mbits": 200000, "failures": 2}
-    down = {"name": "eth2", "mii_status": "down", "speed_mbits": None, "failures": 0}
-    assert twelve["bond"] == {
-        "device": "bond0",
-        "mode": "802.3ad",
-        "active_aggregator": 1,
-        "links": [{**up, "aggregator_id": 1}, {**down, "aggregator_id": None}],
-        "unknown": {},
-    }
-
-
-def test_bond_without_sysfs_is_read_from_proc(root: Path, tmp_path: Path) -> None:
-    write(tmp_path / "proc", {"net/bonding/bond0": BOND})
-    bond = link_state.bond("bond0", str(root), str(tmp_path / "proc"))
-    assert (bond["mode"], bond["active_aggregator"], bond["unknown"]) == ("802.3ad", 1, {})
-
-
-def test_active_aggregator_that_only_root_may_see_comes_from_sysfs(
-    root: Path, tmp_path: Path
-) -> None:
-    start, end = BOND.index("System priority"), BOND.index("\nSlave Interface: eth1")
-    write(tmp_path / "proc", {"net/bonding/bond0": BOND[:start] + BOND[end:]})
-    write(root, {"class/net/bond0/bonding/ad_aggregator": "1"})
-    bond = link_state.bond("bond0", str(root), str(tmp_path / "proc"))
-    assert bond["active_aggregator"] == 1
-
-
-def test_bond_that_is_not_there_is_unknown(root: Path, tmp_path: Path) -> None:
-    bond = link_state.bond("bond0", str(root), str(tmp_path / "proc"))
-    assert (bond["links"], sorted(bond["unknown"])) == ([], ["active_aggregator", "links", "mode"])
-
-
-def test_bond_that_nobody_asked_for_is_not_reported(root: Path) -> None:
-    assert link_state.state({"bond": None}, str(root))["bond"] is None
-
-
-@given(st.text() | st.lists(st.sampled_from([*BOND.splitlines(), ":", "x"])).map("\n".join))
-def test_any_text_of_a_bond_is_read(text: str) -> None:
-    assert isinstance(link_state.parse_bond(text)["links"], list)
-
-
-# ---- whole whatever is missing ----
-
-SCALARS = st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="ascii"))
-SPECS = st.dictionaries(
-    st.sampled_from(["rdma", "bond", "other"]),
-    SCALARS | st.dictionaries(st.sampled_from(["devices", "gid_type", "device"]), SCALARS),
-)
-
-
-@given(SPECS)
-def test_any_spec_gives_a_whole_document(spec: dict[str, Any]) -> None:
-    document = link_state.state(spec, "/nowhere", "/nowhere")
-    assert {"node", "kernel", "rails", "bond", "interfaces", "unknown"} <= document.keys()
-
-
-def test_bad_expression_is_an_unknown_and_not_the_end(root: Path) -> None:
-    write(root, port("mlx5_0"))
-    document = link_state.state({"rdma": {"devices": "("}}, str(root))
-    assert document["unknown"]["rails"].startswith("error: ")
-
-
-@pytest.mark.parametrize("text", ["", "null", "{}", '[{"dev": 1}]', '[{"root": true}]', "[1]"])
-def test_strange_answer_of_tc_is_never_an_error(root: Path, tools: Path, text: str) -> None:
-    write(root, {"class/net/eth0/mtu": "1500"})
-    install_printing(tools, "tc", text)
-    facts = link_state.state({}, str(root))["interfaces"]["eth0"]
-    assert facts["unknown"]["qdisc"].startswith("tc")
-
-
-@pytest.mark.parametrize(
-    ("spec", "reason"),
-    [
-        (json.dumps(SPEC), None),
-        ("{", "orders: Expecting property name"),
-        ("[]", "orders: found list, expected an object"),
-    ],
-)
-def test_program_always_ends_with_a_whole_document(spec: str, reason: str | None) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "railgauge.node.system.link_state", spec],
-        env={**os.environ, "PYTHONPATH": str(paths.SOURCE)},
-        capture_output=True,
-        check=True,
-    )
-    found = json.loads(ended.stdout)["unknown"].get("spec")
-    assert found is None if reason is None else found.startswith(reason)

@@ -107,6 +107,23 @@ def test_of_many_events_at_once_the_last_are_written_together(
     assert set(results_file.read(path).joined) > {"m1", "m2"}
 
 
+def test_thousands_of_events_are_not_kept_until_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_file, "COLLECT_S", 600)
+    monkeypatch.setattr(results_file, "PAUSE_S", 600)
+    monkeypatch.setattr(results_file, "MOST_WAITING", 50)
+    path = tmp_path / results_file.FILE
+    writer = results_file.Writer(path)
+    for index in range(10 * results_file.AT_ONCE):
+        writer.write({**EVENTS[1], "node": f"n{index}"})
+    deadline = time.monotonic() + 60
+    while len(results_file.read(path).joined) < 9 * results_file.AT_ONCE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    writer.close()
+
+
 @pytest.mark.parametrize("pause_s", [0.01, 600])
 def test_they_are_written_after_a_pause_or_when_somebody_waits_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float

@@ -16,6 +16,7 @@ from railgauge.model.record import BrokenRecordError
 from railgauge.report import located
 from railgauge.verdict.location import switch_ports
 from railgauge.verdict.location.direct_evidence import by_itself
+from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from tests.unit.verdict.decision.test_rules import Recorded
 
 PORTS = {"n1": {"mlx5_0": "leaf1 swp1", "mlx5_1": "leaf2 swp1"}, "n2": {"mlx5_0": "leaf1 swp2"}}
@@ -66,7 +67,7 @@ def test_an_interface_under_an_rdma_device_goes_by_that_ones_name() -> None:
 def test_a_campaign_tells_what_the_systems_data_says(tmp_path: Path) -> None:
     campaign = Recorded(tmp_path).write()
     (campaign.folder / SWITCH_PORTS).write_text(json.dumps({"n1": {"eth0": "leaf1 swp1"}}))
-    (told,) = switch_ports.shown(campaign, [by_itself("n1", "off")])
+    (told,) = switch_ports.shown(campaign, [by_itself("n1", "off")], CampaignRoutes(campaign, []))
     assert told.ports == ("n1:eth0 at leaf1 swp1",)
     assert "switch port: n1:eth0 at leaf1 swp1" in list(located.evidence(told))
     assert told.as_dict()["ports"] == ["n1:eth0 at leaf1 swp1"]
@@ -87,4 +88,4 @@ def test_a_damaged_file_of_ports_is_an_error(tmp_path: Path) -> None:
     campaign = Recorded(tmp_path).write()
     (campaign.folder / SWITCH_PORTS).write_text("[]")
     with pytest.raises(BrokenRecordError, match=SWITCH_PORTS):
-        switch_ports.shown(campaign, [by_itself("n1", "off")])
+        switch_ports.shown(campaign, [by_itself("n1", "off")], CampaignRoutes(campaign, []))

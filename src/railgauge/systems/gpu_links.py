@@ -1,0 +1,57 @@
+"""The links of a node's NVIDIA GPUs, as nvbandwidth measures them."""
+
+from __future__ import annotations
+
+import pydantic
+
+from railgauge.model.limits import Limit
+from railgauge.yamlfile import Strict
+
+#: Bits of payload of a bit on the line (PCI Express Base Specification): 8b/10b up to 5 GT/s,
+#: 128b/130b up to 32 GT/s, and since 64 GT/s flits of 256 bytes, of which 236 carry packets.
+_ENCODINGS = ((5.0, 8 / 10), (32.0, 128 / 130), (float("inf"), 236 / 256))
+
+
+class GpuLinks(Strict):
+    """The links of the GPUs of a node, and the program that measures them."""
+
+    gpus: int = pydantic.Field(ge=1, le=16)
+    """The GPUs of a node."""
+    path: str | None = None
+    """The folder of nvbandwidth on the nodes; without it the program is looked for on PATH."""
+    limit_s: int = pydantic.Field(default=300, ge=1)
+    """A run that takes longer is ended."""
+    pcie_gts: float | None = pydantic.Field(default=None, gt=0)
+    """The PCIe speed in GT/s that each GPU has under load; None where the link to the host is no
+    PCIe.
+    """
+    pcie_lanes: int | None = pydantic.Field(default=None, ge=1, le=32)
+    """The PCIe lanes that each GPU has under load."""
+    nvlink_gbytes_s: float | None = pydantic.Field(default=None, gt=0)
+    """What one GPU can send to another in one direction, where all GPUs have equal NVLinks to
+    switches.
+    """
+    nvlinks: int | None = pydantic.Field(default=None, ge=1)
+    """The NVLinks of a GPU."""
+
+    @pydantic.model_validator(mode="after")
+    def _pcie_is_whole(self) -> GpuLinks:
+        if (self.pcie_gts is None) != (self.pcie_lanes is None):
+            raise ValueError("give pcie_gts and pcie_lanes, or neither")
+        return self
+
+    @property
+    def host_limit(self) -> Limit | None:
+        """What a GPU's PCIe link carries in one direction; None where it is no PCIe."""
+        if self.pcie_gts is None or self.pcie_lanes is None:
+            return None
+        share = next(share for most, share in _ENCODINGS if self.pcie_gts <= most)
+        value = self.pcie_gts * self.pcie_lanes * share / 8
+        return Limit(value, "GB/s", f"PCIe at {self.pcie_gts:g} GT/s, {self.pcie_lanes} lanes")
+
+    @property
+    def gpu_limit(self) -> Limit | None:
+        """What a GPU sends to another one over NVLink; None where that is not known."""
+        if self.nvlink_gbytes_s is None:
+            return None
+        return Limit(self.nvlink_gbytes_s, "GB/s", "NVLink of one GPU, one way")

@@ -1,0 +1,128 @@
+"""Healthy flows that meet on a link between leaves are low together, and accuse nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railgauge.locating import End, Evidence, Result, Routes, locate, sharing
+from railgauge.locating.plan import next_round
+from tests import worlds
+
+ENDS = [End(f"n{number:02d}") for number in range(16)]
+LEAVES = {end: f"leaf{number // 4}" for number, end in enumerate(ENDS)}
+
+
+def result(a: int, b: int, value: float, number: int | None = 0) -> Result:
+    return Result(ENDS[a], ENDS[b], value, number)
+
+
+def evidence_of(*results: Result, routes: Routes | None = None, directed: bool = True) -> Evidence:
+    evidence = Evidence(LEAVES, directed=directed, routes=routes)
+    evidence.add(results)
+    evidence.judge()
+    return evidence
+
+
+#: A round between leaves; 0 and 1 send to leaf1 and leaf2.
+GOOD = [result(a, b, 100.0) for a, b in ((2, 12), (4, 13), (5, 8), (9, 6), (14, 10), (15, 7))]
+
+
+def shared(*lows: Result, routes: Routes | None = None, directed: bool = True) -> set[int]:
+    evidence = evidence_of(*GOOD, *lows, routes=routes, directed=directed)
+    assert len(evidence.lows) == len(lows)
+    return {number - len(GOOD) for number in evidence.shared}
+
+
+def test_low_flows_that_leave_one_leaf_at_once_may_have_shared_a_link() -> None:
+    assert shared(result(0, 4, 50.0), result(1, 11, 50.0)) == {0, 1}
+    assert shared(result(4, 0, 50.0), result(11, 1, 50.0)) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(result(9, 7, 50.0), id="other leaves"),
+        pytest.param(result(8, 1, 50.0), id="the other way"),
+        pytest.param(result(1, 11, 50.0, 1), id="another round"),
+        pytest.param(result(1, 11, 50.0, None), id="no round"),
+        pytest.param(result(1, 2, 50.0), id="within a leaf"),
+    ],
+)
+def test_these_share_no_link_with_it(other: Result) -> None:
+    first = result(0, 13, 50.0)
+    evidence = evidence_of(*GOOD, first, other)
+    assert evidence.shared == set()
+
+
+def test_data_both_ways_takes_the_links_of_both_ways() -> None:
+    lows = result(0, 13, 50.0), result(8, 1, 50.0)
+    assert shared(*lows) == set()
+    assert shared(*lows, directed=False) == {0, 1}
+
+
+def test_routes_say_which_flows_share_a_link() -> None:
+    def routes(*spines: str) -> Routes:
+        return Routes(dict(zip((("leaf0", "n04"), ("leaf0", "n11")), spines, strict=True)))
+
+    lows = result(0, 4, 50.0), result(1, 11, 50.0)
+    assert shared(*lows, routes=routes("spine0", "spine0")) == {0, 1}
+    assert shared(*lows, routes=routes("spine0", "spine1")) == set()
+
+
+def test_a_good_result_clears_a_path_that_was_low_with_others() -> None:
+    lows = [result(0, 4, 50.0, n) for n in (0, 1)] + [result(1, 11, 50.0, n) for n in (0, 1)]
+    before = locate(evidence_of(*GOOD, *lows))
+    assert {suspect.name for suspect in before.suspects} >= {"n00-n04"}
+    after = locate(evidence_of(*GOOD, *lows, result(0, 4, 100.0, 2), result(1, 11, 100.0, 3)))
+    assert after.suspects == ()
+
+
+def test_low_pairs_that_may_have_shared_a_link_are_measured_one_at_a_time() -> None:
+    evidence = evidence_of(*GOOD, result(0, 4, 50.0), result(1, 11, 50.0), result(3, 9, 50.0))
+    for number in range(1, 4):
+        plan = next_round(evidence, locate(evidence), ENDS, number)
+        up = [(a, b) for a, b in plan if LEAVES[a] == "leaf0" != LEAVES[b]]
+        assert len(up) == 1 and up[0][0] in (ENDS[0], ENDS[1], ENDS[3])
+        assert sum(LEAVES[a] != LEAVES[b] == LEAVES[up[0][1]] for a, b in plan) == 1
+        evidence.add(Result(a, b, 100.0, number) for a, b in plan)
+    assert locate(evidence).suspects == ()
+
+
+@given(st.data())
+def test_a_low_result_without_another_low_one_shares_nothing(data: st.DataObject) -> None:
+    """The count of those that share is that of flows with a common leaf and way in a round."""
+    pairs = data.draw(
+        st.lists(st.sampled_from(list(itertools.permutations(range(16), 2))), max_size=12)
+    )
+    results = [result(a, b, 1.0, data.draw(st.integers(0, 2))) for a, b in pairs]
+    lows = {n for n in range(len(results)) if data.draw(st.booleans())}
+
+    def links(ends: tuple[End, End]) -> tuple[sharing.Link, ...]:
+        return sharing.links(ends, LEAVES, None, True)
+
+    found = sharing.shared(results, lows, links)
+    expected = {
+        one
+        for one, other in itertools.permutations(lows, 2)
+        if results[one].round == results[other].round
+        and not set(links(results[one].ends)).isdisjoint(links(results[other].ends))
+    }
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", [name for name in worlds.SHARING if "healthy" in name])
+def test_a_healthy_fabric_whose_links_are_shared_is_not_accused(name: str) -> None:
+    """Before, an uplink was confirmed in one of twenty such campaigns."""
+    outcomes = [worlds.campaign(worlds.draw(name, seed), seed) for seed in range(7000, 7025)]
+    assert all(outcome.ends == outcome.others == [] for outcome in outcomes)
+
+
+def test_with_routes_a_slow_link_is_found_where_links_are_shared() -> None:
+    name = "shared links, destination routes, a slow link, given"
+    outcomes = [worlds.campaign(worlds.draw(name, seed), seed) for seed in range(7000, 7030)]
+    assert all(outcome.ends == outcome.others == [] for outcome in outcomes)
+    assert sum(outcome.of_others.confirmed for outcome in outcomes) >= 20
