@@ -36,7 +36,7 @@ lint: ## formatting, types and style of Python, shell and YAML
 	.venv/bin/mypy
 	shellcheck $(SHELL_FILES)
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
-	.venv/bin/yamllint --strict configs results/references .yamllint
+	.venv/bin/yamllint --strict configs results/references examples .yamllint
 	@# Without that branch, as in a clone of one commit, it is not known what has changed.
 	if git rev-parse --quiet --verify "$(CHANGED_SINCE)" >/dev/null; then .venv/bin/towncrier check --compare-with "$(CHANGED_SINCE)"; fi
 

@@ -146,10 +146,11 @@ _COMMANDS = {
     ),
 }
 
-#: They run programs on nodes, or change files of the checkout.
-_OF_A_CHECKOUT = frozenset(
-    {"accept", "gate", "inventory", "lab", "patrol", "promote", "rehearse", "stack", "system"}
-    | {"upgrade-check"}
+#: They need files of the checkout that no package has.
+_OF_A_CHECKOUT = frozenset({"lab", "rehearse", "stack"})
+#: They run programs on nodes, or change files of the site.
+_OF_A_SITE = frozenset(
+    {"accept", "gate", "inventory", "patrol", "promote", "system", "upgrade-check"}
 )
 
 
@@ -175,6 +176,8 @@ def cli(context: click.Context) -> None:
     """May these nodes go back into service, and if not, which is at fault?"""
     if context.invoked_subcommand in _OF_A_CHECKOUT:
         paths.require_checkout(f"railgauge {context.invoked_subcommand}")
+    if context.invoked_subcommand in _OF_A_SITE:
+        paths.require_site(f"railgauge {context.invoked_subcommand}")
 
 
 def main() -> NoReturn:
