@@ -136,6 +136,11 @@ _COMMANDS = {
         "railgauge.cli.trend:trend",
         "Show the conditions of CHECK over all finished campaigns of a system, and what declines.",
     ),
+    "uninstall": Place(
+        "railgauge.cli.uninstall:uninstall",
+        "Remove what Railgauge left in Slurm and in your crontabs; list what stays, and how to "
+        "remove it.",
+    ),
     "upgrade-check": Place(
         "railgauge.cli.upgrade_check:upgrade_check",
         "Check that this version reads the site's files, campaigns and the gate's store.",
@@ -150,7 +155,7 @@ _COMMANDS = {
 _OF_A_CHECKOUT = frozenset({"lab", "rehearse", "stack"})
 #: They run programs on nodes, or change files of the site.
 _OF_A_SITE = frozenset(
-    {"accept", "gate", "inventory", "patrol", "promote", "system", "upgrade-check"}
+    {"accept", "gate", "inventory", "patrol", "promote", "system", "uninstall", "upgrade-check"}
 )
 
 
