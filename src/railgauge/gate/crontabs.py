@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -72,8 +73,11 @@ def split(command: str, text: str) -> Crontab:
 
 
 def _starts_this_program(entry: str) -> bool:
-    """Whether a line names the program's folder, or a file in it."""
-    return re.search(rf"(?<![\w./-]){re.escape(str(paths.HOME))}(?![\w.-])", entry) is not None
+    """Whether a line names the program's folder, a file in it, or the command that leads there."""
+    home = paths.HOME if paths.is_checkout() else Path(sys.prefix)
+    command = Path(shutil.which("railgauge") or home)
+    names = [home, command] if command.resolve().is_relative_to(home.resolve()) else [home]
+    return any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?![\w.-])", entry) for one in names)
 
 
 def remove(crontab: Crontab, backup: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,6 +138,7 @@ def test_a_node_that_an_operator_drained_is_not_named(nodes: Slurm) -> None:
 
 def test_the_reservation_of_a_run_without_a_journal_here_stays(nodes: Slurm) -> None:
     """It may be one of another checkout, which goes on."""
+    nodes.drain(["n3"], "failed")
     nodes.reserve("railgauge_20261101T000000Z_abcd_untested", ["n3"])
     answer = run("--act")
     assert list(nodes.reserved) == ["railgauge_20261101T000000Z_abcd_untested"]
@@ -222,6 +224,21 @@ def test_a_line_that_starts_another_checkout_stays_and_is_named(tabs: Crontabs) 
     answer = run("--act")
     assert tabs.text == {"crontab": OTHERS}
     assert "names Railgauge, but not this folder" in answer.stdout
+
+
+def test_a_line_that_starts_a_package_by_its_command_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As uv and the deb have it: a link on the path, which leads into the environment."""
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "railgauge").touch()
+    link = tmp_path / "railgauge"
+    link.symlink_to(tmp_path / "env" / "bin" / "railgauge")
+    monkeypatch.setattr(paths, "HOME", paths.PACKAGED)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
+    monkeypatch.setattr(shutil, "which", lambda _: str(link))
+    found = crontabs.split("crontab", f"0 * * * * {link} patrol\n0 * * * * /opt/railgauge patrol\n")
+    assert found.ours == (f"0 * * * * {link} patrol",) and len(found.unclear) == 1
 
 
 def test_a_crontab_that_changed_meanwhile_is_not_overwritten(tabs: Crontabs) -> None:
