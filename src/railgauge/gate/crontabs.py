@@ -82,7 +82,7 @@ def _starts_this_program(entry: str) -> bool:
 
 def remove(crontab: Crontab, backup: Path) -> None:
     """Take our entries out of it; `backup` gets the text before. RailgaugeError where it has
-    changed since it was read: what somebody else wrote is not lost.
+    changed since it was read, so that no other edit is lost.
     """
     now = read(crontab.command)
     if now is None or now.text != crontab.text:
