@@ -24,7 +24,7 @@ test: ## the tests of a change, with the embedded cluster
 
 release: lint ## before each tag: lint, the packages, every test, the mutants, other versions; hours
 	bin/bootstrap lab dev browser
-	bin/package dist
+	$(MAKE) package
 	.venv/bin/python -m pytest --numprocesses=5 --hypothesis-profile=full
 	.venv/bin/python -m tests.mutants
 	.venv/bin/python -m tests.lab.compat
@@ -36,7 +36,7 @@ lint: ## formatting, types and style of Python, shell and YAML
 	.venv/bin/mypy
 	shellcheck $(SHELL_FILES)
 	shfmt --indent 2 --case-indent --diff $(SHELL_FILES)
-	.venv/bin/yamllint --strict configs results/references .yamllint
+	.venv/bin/yamllint --strict configs results/references examples .yamllint
 	@# Without that branch, as in a clone of one commit, it is not known what has changed.
 	if git rev-parse --quiet --verify "$(CHANGED_SINCE)" >/dev/null; then .venv/bin/towncrier check --compare-with "$(CHANGED_SINCE)"; fi
 
@@ -44,9 +44,11 @@ changelog: ## move the fragments of changelog.d/ into CHANGELOG.md, for the vers
 	bin/bootstrap dev
 	.venv/bin/towncrier build --yes --version "$$(.venv/bin/python -c 'import railgauge; print(railgauge.__version__)')"
 
-package: ## a wheel and an sdist of HEAD into dist/, the same bytes each time, with their hashes
-	bin/bootstrap dev
+package: ## packages of HEAD into dist/: wheel, sdist, deb, RPM; the same bytes each time, with SBOM and hashes
+	bin/bootstrap dev nfpm
+	rm -rf dist
 	bin/package dist
+	.venv/bin/python -m package.system_packages dist
 
 docs: ## write the generated parts of the documents, then the site: site/index.html, and the manual pages: site/man/man1
 	bin/bootstrap dev

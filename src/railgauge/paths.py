@@ -1,12 +1,14 @@
 """Where the parts of Railgauge are: in a checkout, or in an installed package.
 
 A package has `reframe/`, `configs/` and `results/references/` of its checkout in `railgauge/home/`,
-read-only (pyproject.toml).
+read-only (pyproject.toml). RAILGAUGE_SITE names a folder outside of the program that has the site's
+part of the same layout: `configs/systems/`, `results/references/` and `results/`.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from railgauge.common.errors import PrerequisiteError
@@ -18,12 +20,17 @@ PACKAGED = _PACKAGE / "home"
 HOME = PACKAGED if PACKAGED.is_dir() else _PACKAGE.parents[1]
 CHECKS = HOME / "reframe"
 SETTINGS = HOME / "configs" / "settings.py"
-SYSTEMS = HOME / "configs" / "systems"
 TEMPLATES = HOME / "configs" / "templates"
-LEAST_SHARES = HOME / "configs" / "least_shares.yaml"
 #: Numbers of others, which judge nothing.
 PUBLISHED = HOME / "results" / "references" / "published"
 SOURCE = _PACKAGE.parent
+
+SITE_VARIABLE = "RAILGAUGE_SITE"
+#: The folder with the site's files: $RAILGAUGE_SITE, else the program's own.
+SITE = Path(os.environ.get(SITE_VARIABLE) or HOME).absolute()
+SYSTEMS = SITE / "configs" / "systems"
+_SITES_SHARES = SITE / "configs" / "least_shares.yaml"
+LEAST_SHARES = _SITES_SHARES if _SITES_SHARES.is_file() else HOME / "configs/least_shares.yaml"
 
 
 def is_checkout() -> bool:
@@ -31,14 +38,36 @@ def is_checkout() -> bool:
     return HOME != PACKAGED
 
 
+def has_site() -> bool:
+    """Whether this program knows the site's own files: the data in a package are of no site."""
+    return SITE != PACKAGED
+
+
 def require_checkout(what: str) -> None:
     """PrerequisiteError from an installed package: `what` needs files of the checkout."""
     if not is_checkout():
         raise PrerequisiteError(
-            f"{what} needs a checkout of Railgauge, which the nodes share; this is the installed "
-            f"package in {SOURCE}. It reads logs and campaigns, and measures nothing",
-            next_step="clone Railgauge to a file system that the nodes share, type `make setup` "
-            "there, then the same command with its bin/railgauge",
+            f"{what} needs a checkout of Railgauge; this is the installed package in {SOURCE}",
+            next_step="clone Railgauge, type `make setup` there, then the same command with its "
+            "bin/railgauge",
+        )
+
+
+def require_site(what: str) -> None:
+    """PrerequisiteError where `what` has no site's files to work with: RAILGAUGE_SITE names no
+    site's folder, or is not set in an installed package.
+    """
+    if not has_site():
+        raise PrerequisiteError(
+            f"{what} needs the descriptions and references of your site; this is the installed "
+            f"package in {SOURCE}, which has none",
+            next_step=f"{SITE_VARIABLE}=DIR, a folder with configs/systems/ and "
+            "results/references/ that the nodes share; or work in a checkout",
+        )
+    if not SYSTEMS.is_dir():
+        raise PrerequisiteError(
+            f"{SITE_VARIABLE} is {SITE}, and {SYSTEMS} is no folder",
+            next_step=f"mkdir -p {shlex.quote(str(SYSTEMS))}, or name the folder of your site",
         )
 
 
@@ -52,11 +81,11 @@ def on_node(program: str) -> list[str]:
 
 def names_results() -> bool:
     """Whether there is a results area: an installed package has none of its own."""
-    return bool(os.environ.get("RAILGAUGE_RESULTS")) or is_checkout()
+    return bool(os.environ.get("RAILGAUGE_RESULTS")) or has_site()
 
 
 def results_root() -> Path:
-    """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of the checkout.
+    """Where campaigns and the history go: $RAILGAUGE_RESULTS, else `results/` of SITE.
 
     It must be on a file system that the compute nodes share. PrerequisiteError where it cannot be
     a folder: what lies in one that is not mounted must not be taken for not there. The same where
@@ -67,7 +96,7 @@ def results_root() -> Path:
             f"no results area is named, and the installed package in {SOURCE} has none",
             next_step="RAILGAUGE_RESULTS=DIR, the results/ of the checkout that has measured",
         )
-    root = Path(os.environ.get("RAILGAUGE_RESULTS") or HOME / "results").absolute()
+    root = Path(os.environ.get("RAILGAUGE_RESULTS") or SITE / "results").absolute()
     require_folder(root, "the results area")
     return root
 
@@ -90,8 +119,8 @@ def require_folder(path: Path, what: str) -> None:
 
 
 def references_folder() -> Path:
-    """The stored numbers: $RAILGAUGE_REFERENCES, else `results/references/` of the checkout."""
-    return Path(os.environ.get("RAILGAUGE_REFERENCES") or HOME / "results/references").absolute()
+    """The stored numbers: $RAILGAUGE_REFERENCES, else `results/references/` of SITE."""
+    return Path(os.environ.get("RAILGAUGE_REFERENCES") or SITE / "results/references").absolute()
 
 
 #: Set by `railgauge accept`: the folder of the campaign that a ReFrame session belongs to.

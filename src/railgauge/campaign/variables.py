@@ -27,5 +27,5 @@ PLAN_ONLY = "RAILGAUGE_PLAN_ONLY"
 #: What of the environment says what is measured; a resumed session gets the same.
 MEASURED_BY = (
     *("RFM_SYSTEM", NODES, PLACES, SERIES, IDLE, SCHEDULE, SEED, LOCATE_ROUNDS, COMPARE),
-    *(FABRIC_MODE, "RAILGAUGE_REFERENCES"),
+    *(FABRIC_MODE, "RAILGAUGE_REFERENCES", "RAILGAUGE_SITE"),
 )

@@ -136,6 +136,11 @@ _COMMANDS = {
         "railgauge.cli.trend:trend",
         "Show the conditions of CHECK over all finished campaigns of a system, and what declines.",
     ),
+    "uninstall": Place(
+        "railgauge.cli.uninstall:uninstall",
+        "Remove what Railgauge left in Slurm and in your crontabs; list what stays, and how to "
+        "remove it.",
+    ),
     "upgrade-check": Place(
         "railgauge.cli.upgrade_check:upgrade_check",
         "Check that this version reads the site's files, campaigns and the gate's store.",
@@ -146,10 +151,11 @@ _COMMANDS = {
     ),
 }
 
-#: They run programs on nodes, or change files of the checkout.
-_OF_A_CHECKOUT = frozenset(
-    {"accept", "gate", "inventory", "lab", "patrol", "promote", "rehearse", "stack", "system"}
-    | {"upgrade-check"}
+#: They need files of the checkout that no package has.
+_OF_A_CHECKOUT = frozenset({"lab", "rehearse", "stack"})
+#: They run programs on nodes, or change files of the site.
+_OF_A_SITE = frozenset(
+    {"accept", "gate", "inventory", "patrol", "promote", "system", "uninstall", "upgrade-check"}
 )
 
 
@@ -175,6 +181,8 @@ def cli(context: click.Context) -> None:
     """May these nodes go back into service, and if not, which is at fault?"""
     if context.invoked_subcommand in _OF_A_CHECKOUT:
         paths.require_checkout(f"railgauge {context.invoked_subcommand}")
+    if context.invoked_subcommand in _OF_A_SITE:
+        paths.require_site(f"railgauge {context.invoked_subcommand}")
 
 
 def main() -> NoReturn:

@@ -30,7 +30,7 @@ def doctor(system: str | None, as_json: bool) -> NoReturn:
     """
     given = examining.caller()
     chosen, problem = None, None
-    if paths.is_checkout():
+    if paths.has_site():
         try:
             chosen = systems.chosen(system)
             session.use(chosen)

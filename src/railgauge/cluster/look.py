@@ -241,6 +241,7 @@ def look(
     stack = installed.folder(system) / "activate.sh"
     with _probe() as (probe, token):
         files = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/system/readiness.py")]
+        files += [] if paths.SITE == paths.HOME else [str(paths.SYSTEMS / system)]
         files += [str(stack)] if stack.is_file() else []
         files += [str(probe)]
         shell = _SHELL.replace("PREPARE", prepared(system, partition))

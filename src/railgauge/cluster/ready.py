@@ -189,6 +189,7 @@ _RESULTS_STEP = (
     "RAILGAUGE_RESULTS=... with a folder that the login node and all nodes share, as in "
     "RAILGAUGE_RESULTS=$HOME/railgauge railgauge accept"
 )
+_SITE_STEP = f"{paths.SITE_VARIABLE}=... with a folder that the login node and all nodes share"
 
 
 def _of_folders(node: NodeLook) -> Iterator[Trouble]:
@@ -216,6 +217,7 @@ def _folders(files: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
         yield paths.HOME, "the checkout", _CLONE_STEP
     for folder, what, step in (
         (paths.results_root(), "the results area", _RESULTS_STEP),
+        (paths.SYSTEMS, "the site's descriptions", _SITE_STEP),
         (
             paths.stack_folder(),
             "the stack",

@@ -141,8 +141,8 @@ def folder(system: str) -> Path:
 
 
 def left_behind(system: str) -> Path | None:
-    """The checkout's own store, where there is one and $RAILGAUGE_RESULTS names another."""
-    own = paths.HOME / "results" / "gate" / system
+    """The store of the checkout or the site, where $RAILGAUGE_RESULTS names another."""
+    own = paths.SITE / "results" / "gate" / system
     return own if own != folder(system) and (own / "rules.json").exists() else None
 
 

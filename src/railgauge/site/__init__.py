@@ -9,8 +9,9 @@ from railgauge import paths
 
 
 def shown(path: Path) -> str:
-    """A path as a person would type it at the root of the checkout."""
-    return str(path.relative_to(paths.HOME) if path.is_relative_to(paths.HOME) else path)
+    """A path as a person would type it at the root of the checkout, or of the site's folder."""
+    root = next((one for one in (paths.SITE, paths.HOME) if path.is_relative_to(one)), None)
+    return str(path.relative_to(root) if root else path)
 
 
 def host_pattern(host: str) -> str:

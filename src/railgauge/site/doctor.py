@@ -63,10 +63,11 @@ def page(system: str | None, why_none: RailgaugeError | None, given: Mapping[str
     known. `given` is the environment in which the command was typed.
     """
     lines = [*_program(), _host()]
-    if paths.is_checkout():
+    if paths.has_site():
         lines += [*_programs(), *_system(system, why_none)]
     else:
-        lines.append(Line("not checked", "system", "an installed package measures nothing"))
+        words = "an installed package measures nothing without RAILGAUGE_SITE"
+        lines.append(Line("not checked", "system", words))
     lines += _results()
     return Page(
         [

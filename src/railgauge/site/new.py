@@ -216,7 +216,7 @@ def _put_in_place(target: Path, name: str, text: str, nodes: Mapping[str, str]) 
         try:
             target.rename(place)
             made.append(place)
-            file.parent.mkdir(exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, text)
             made.append(file)
         except OSError as error:

@@ -149,7 +149,7 @@ def load(name: str) -> System:
 def _require_known(name: str) -> None:
     if name not in names():
         raise ConfigurationError(
-            f"system {name!r} is unknown; configs/systems/ has: {', '.join(names())}",
+            f"system {name!r} is unknown; {paths.SYSTEMS}/ has: {', '.join(names()) or 'none'}",
             next_step=f"name one of these, or: railgauge system new {name}",
         )
 

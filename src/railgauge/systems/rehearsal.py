@@ -176,7 +176,7 @@ def _variables_of_lab() -> list[list[str]]:
     """What the lab's description gives to every program of its namespace nodes."""
     from railgauge.yamlfile import load
 
-    described = load(paths.SYSTEMS / "lab" / "reframe.yaml")
+    described = load(paths.HOME / "configs/systems/lab/reframe.yaml")
     (partition,) = [p for p in described["partitions"] if p["name"] == PARTITION]
     return [list(variable) for variable in partition.get("env_vars", [])]
 

@@ -163,6 +163,17 @@ def test_a_checkout_that_a_node_does_not_see_is_said_once(cluster: Cluster) -> N
     assert said() == [f"n2 does not see {paths.HOME} (the checkout)"]
 
 
+def test_descriptions_outside_of_the_program_that_a_node_does_not_see_are_named(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a site" / "configs" / "systems"
+    (folder / "site").mkdir(parents=True)
+    monkeypatch.setattr(paths, "SITE", tmp_path / "a site")
+    monkeypatch.setattr(paths, "SYSTEMS", folder)
+    cluster.fault("n2", hidden(folder))
+    assert said() == [f"n2 does not see {folder} (the site's descriptions)"]
+
+
 def test_another_folder_of_the_same_name_is_not_taken_for_the_results_area(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -41,7 +41,7 @@ def test_what_a_node_is_held_for_is_said(area: Path, nodes: Slurm) -> None:
 def test_a_store_that_was_left_behind_is_said(
     area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(paths, "HOME", tmp_path / "checkout")
+    monkeypatch.setattr(paths, "SITE", tmp_path / "checkout")
     own = tmp_path / "checkout" / "results" / "gate" / "lab"
     assert str(own) not in said("status")[0]
     own.mkdir(parents=True)

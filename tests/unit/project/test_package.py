@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths
+from tests.unit import measured
 
 pytestmark = pytest.mark.release
 
@@ -86,7 +88,7 @@ def test_another_clone_on_another_day_gives_the_same_bytes(built: Path, tmp_path
     (checkout / "configs" / "systems" / "mine" / "reframe.yaml").write_text("name: mine\n")
     other = package(checkout, tmp_path / "dist", "077", TZ="Asia/Tokyo", TMPDIR=str(tmp_path))
     names = sorted(path.name for path in built.iterdir())
-    assert names == sorted(path.name for path in other.iterdir()) and len(names) == 3
+    assert names == sorted(path.name for path in other.iterdir()) and len(names) == 4
     assert [n for n in names if (built / n).read_bytes() != (other / n).read_bytes()] == []
 
 
@@ -145,10 +147,58 @@ def test_the_program_knows_the_systems_that_are_shipped(installed: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
-def test_what_measures_says_that_it_needs_a_checkout(installed: Path) -> None:
+def test_what_measures_says_that_it_needs_a_site(installed: Path) -> None:
     done = run(installed, "accept", cwd=installed.parent)
-    assert done.returncode == 3 and "needs a checkout" in done.stderr
+    assert done.returncode == 3 and "RAILGAUGE_SITE=DIR" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def read_only(installed: Path, *words: str | Path, **more: str) -> str:
+    """What the program prints from a folder that it cannot write to, also as root."""
+    venv = installed.parents[1]
+    for path in (venv, *venv.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & ~0o222)
+    command: list[str | Path] = [installed, *words]
+    if os.geteuid() == 0:
+        mounted = 'mount --bind -o ro "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", mounted, venv, *command]
+    done = run(*command, cwd=Path("/"), **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> dict[str, str]:
+    """A site's files and a results area, both outside of the program."""
+    site = shutil.copytree(paths.HOME / "examples" / "site", tmp_path / "site")
+    return {"RAILGAUGE_SITE": str(site), "RAILGAUGE_RESULTS": str(tmp_path / "results")}
+
+
+def test_a_program_that_cannot_be_written_to_plans_by_a_sites_files(
+    installed: Path, named: dict[str, str]
+) -> None:
+    """ReFrame reads settings and checks in the package, and the site's description."""
+    said = read_only(installed, "accept", "--plan", "--system", "pod", **named)
+    assert "Iperf2Pair nodes, 4 places" in said
+
+
+def test_a_program_that_cannot_be_written_to_describes_a_system_in_the_sites_folder(
+    installed: Path, named: dict[str, str]
+) -> None:
+    read_only(installed, "system", "new", "mine", "--like", "tcp", **named)
+    site = Path(named["RAILGAUGE_SITE"])
+    assert (site / "configs" / "systems" / "mine" / "reframe.yaml").is_file()
+    assert (site / "results" / "references" / "mine.yaml").is_file()
+
+
+def test_a_program_that_cannot_be_written_to_reads_and_writes_results_that_are_named(
+    installed: Path, named: dict[str, str]
+) -> None:
+    campaign = measured.leave(Path(named["RAILGAUGE_RESULTS"]), 1, {measured.PLACES[0]: 390.0})
+    assert campaign.id in read_only(installed, "campaigns", **named)
+    read_only(installed, "report", campaign.id, **named)
+    assert (campaign.folder / "report.html").is_file()
 
 
 def test_the_page_for_a_ticket_has_no_problem(installed: Path) -> None:

@@ -10,7 +10,7 @@ from railgauge import paths
 ENTRIES = {
     *("spack.yaml", "reframe", "jobs", "configs", "results", "README.md"),
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "Makefile", "activate.sh"),
-    *("bin", "changelog.d", "docs", "findings", "spack", "src", "tests"),
+    *("bin", "changelog.d", "docs", "examples", "findings", "package", "spack", "src", "tests"),
     *("pyproject.toml", "requirements.txt", "requirements-dev.txt"),
     *(".ci", ".gitignore", ".yamllint"),
 }

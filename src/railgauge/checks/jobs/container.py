@@ -1,7 +1,7 @@
 """Programs that come in an image: what Slurm's launcher is told (Pyxis), and where they are from.
 
-A container sees what is mounted alone: without this checkout nothing of ours starts in it, and
-without the results area it leaves nothing.
+A container sees what is mounted alone: without this checkout nothing of ours starts in it, without
+the site's descriptions it has no input files, and without the results area it leaves nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def launcher_options(
     """
     if not image:
         return []
-    seen = ",".join([str(paths.HOME), results, *mounts])
+    own = [] if paths.SITE.is_relative_to(paths.HOME) else [str(paths.SYSTEMS)]
+    seen = ",".join([str(paths.HOME), *own, results, *mounts])
     options = {"image": image, "mounts": seen, "workdir": workdir}
     return [shlex.quote(f"--container-{name}={value}") for name, value in options.items()]
 

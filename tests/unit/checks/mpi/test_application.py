@@ -12,6 +12,7 @@ import pydantic
 import pytest
 
 from railgauge import paths, systems
+from railgauge.checks.jobs import container
 from railgauge.checks.mpi.application import ApplicationCases
 from railgauge.model import references
 from railgauge.model.failure import ENVIRONMENT
@@ -170,6 +171,15 @@ def test_every_run_sees_this_checkout_and_its_own_folder_in_the_container(
     launched = [shlex.split(command) for command in check.prerun_cmds if "srun" in command]
     assert len(launched) == 2
     assert all(set(wanted) <= set(words) for words in launched)
+
+
+def test_a_container_sees_the_descriptions_of_a_site_outside_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "SITE", tmp_path)
+    monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "configs" / "systems")
+    _, mounts, _ = container.launcher_options(IMAGE, "/results", "/work")
+    assert mounts == f"--container-mounts={paths.HOME},{tmp_path}/configs/systems,/results"
 
 
 def test_the_package_of_what_ran_in_an_image_is_the_image(
