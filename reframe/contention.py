@@ -3,15 +3,30 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.jobs.client_server import PairCheck
-from railgauge.checks.rdma.rail import RdmaCheck
-from railgauge.checks.tcp.cpu_load import InState, RailStates, TcpStates
-from railgauge.model import limits
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.rdma.rail import (
+    HELPERS,
+    OTHERS,
+    RailPreconditions,
+    ask,
+    latency_metrics,
+    perftest_run,
+    tuning_of,
+)
+from railgauge.checks.tcp.cpu_load import (
+    RailStates,
+    TcpStates,
+    contention_of,
+    in_state,
+    stressors,
+)
+from railgauge.checks.tcp.streams import stream_run
 from railgauge.tools import iperf2, perftest
 
 
 @simple_test
-class ContentionTcp(InState, PairCheck):
+class ContentionTcp(SweepCheck):
     """iperf2 between two hosts in one state after the other.
 
     Good is: the host in that state for all of the test, by what its processes used of its CPUs, and
@@ -21,39 +36,26 @@ class ContentionTcp(InState, PairCheck):
     descr = "TCP beside load on the hosts"
     tags = {"tcp", "contention", "acceptance"}
     tool = iperf2
+    programs = Programs(iperf2, more=stressors)
     gating = ("bandwidth",)
 
     cases = TcpStates()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    @property
-    def options(self):
-        data = self.contention
-        return iperf2.Options(streams=data.streams, duration_s=data.duration_s, drain_s=5)
-
-    def required_metrics(self):
-        return [f"{name}_{self.state}" for name in ("bandwidth", "retransmits")]
-
-    def requested(self):
-        return iperf2.requested(self.options)
-
-    def commands(self):
-        return iperf2.commands(self.options)
-
-    def expected_run_s(self):
-        return self.contention.duration_s + 2
-
-    def run_limit_s(self):
-        return self.contention.duration_s + 30
-
-    def limit(self, measurement):
-        path = self.partition_data.extras
-        if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
-            return limits.tcp(path.link_gbits, path.mtu_bytes)
+    def run_at(self, place, partition):
+        data = contention_of(partition)
+        run = stream_run(
+            *(place, partition),
+            iperf2.Options(streams=data.streams, duration_s=data.duration_s, drain_s=5),
+            around_s=2,
+            run_limit_s=data.duration_s + 30,
+            required=[f"{name}_{place.state}" for name in ("bandwidth", "retransmits")],
+        )
+        return in_state(run, place.state)
 
 
 @simple_test
-class ContentionLatency(InState, RdmaCheck):
+class ContentionLatency(SweepCheck):
     """ib_write_lat with 2 bytes between two hosts in one state after the other.
 
     Good is: as above, and the typical latency and its percentiles at the reference of that state.
@@ -61,15 +63,17 @@ class ContentionLatency(InState, RdmaCheck):
 
     descr = "RDMA latency beside load on the hosts"
     tags = {"rdma", "latency", "contention", "acceptance"}
+    tool = perftest
+    programs = Programs(perftest, *OTHERS, helpers=HELPERS, more=stressors)
+    preconditions = RailPreconditions()
 
     cases = RailStates()
     sweep = parameter(cases.sweeps, loggable=True)
 
-    @property
-    def options(self):
-        return self.ask("write", "lat", size_bytes=2, iterations=self.tuning.latency_iterations)
-
-    def required_metrics(self):
-        few = perftest.is_maximum(self.tuning.latency_iterations, 0.999)
-        tail = "latency_max" if few else "latency_p999"
-        return [f"{name}_{self.state}_2B" for name in ("latency", "latency_p99", tail)]
+    def run_at(self, place, partition):
+        iterations = tuning_of(partition).latency_iterations
+        options = ask(partition, "write", "lat", size_bytes=2, iterations=iterations)
+        names = latency_metrics(iterations)
+        required = [f"{name}_{place.state}_2B" for name in names]
+        run = perftest_run(place, partition, options, required)
+        return in_state(run, place.state)

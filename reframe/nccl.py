@@ -11,7 +11,7 @@ out of place and in place. All sizes are recorded; the smallest gives the latenc
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.collectives.nccl import NcclCheck
+from railgauge.checks.collectives.nccl import NcclCheck, NcclPrograms
 from railgauge.checks.collectives.nccl_cases import NcclCases
 from railgauge.checks.framework.check import simple_test
 
@@ -23,6 +23,7 @@ class NcclNode(NcclCheck):
     descr = "NCCL within a node"
     tags = {"nccl", "gpu", "acceptance"}
     scale = "node"
+    programs = NcclPrograms("node")
 
     cases = NcclCases("node")
     sweep = parameter(cases.sweeps, loggable=True)
@@ -35,6 +36,7 @@ class NcclPair(NcclCheck):
     descr = "NCCL between two nodes"
     tags = {"nccl", "gpu", "acceptance"}
     scale = "pair"
+    programs = NcclPrograms("pair")
 
     cases = NcclCases("pair")
     sweep = parameter(cases.sweeps, loggable=True)
@@ -47,6 +49,7 @@ class NcclSegment(NcclCheck):
     descr = "NCCL within a segment"
     tags = {"nccl", "gpu", "acceptance"}
     scale = "segment"
+    programs = NcclPrograms("segment")
 
     cases = NcclCases("segment")
     sweep = parameter(cases.sweeps, loggable=True)
@@ -59,6 +62,7 @@ class NcclAll(NcclCheck):
     descr = "NCCL over all nodes"
     tags = {"nccl", "gpu", "acceptance"}
     scale = "all"
+    programs = NcclPrograms("all")
 
     cases = NcclCases("all")
     sweep = parameter(cases.sweeps, loggable=True)

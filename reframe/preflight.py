@@ -2,14 +2,24 @@
 
 from reframe.core.builtins import parameter
 
+from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.check import simple_test
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.preflight.node_state import (
     GpuCountersCheck,
     GpuNodeCases,
     NodeStateCases,
     NodeStateCheck,
 )
-from railgauge.checks.rdma.rail import RailProbeCheck, RailProbes
+from railgauge.checks.rdma.rail import (
+    PROGRAMS,
+    RailPreconditions,
+    RailProbes,
+    ask,
+    perftest_run,
+    tuning_of,
+)
+from railgauge.tools import perftest
 
 
 @simple_test
@@ -47,16 +57,38 @@ class GpuCounters(GpuCountersCheck):
 
 
 @simple_test
-class RailProbe(RailProbeCheck):
+class RailProbe(SweepCheck):
     """ib_write_bw for some seconds over every rail of neighbouring nodes.
 
-    Good is: most of what the link can carry. It finds the rail that is up, at full rate, without
-    an error, and slow; what else would cross that rail does not run then.
+    Good is: most of what the link can carry, or a stored floor where its rate is not known. It
+    finds the rail that is up, at full rate, without an error, and slow; what else would cross that
+    rail does not run then.
     """
 
     descr = "a rail between two nodes carries what its link can"
     tags = {"preflight", "rdma", "acceptance"}
+    tool = perftest
+    programs = PROGRAMS
+    preconditions = RailPreconditions(probed=False)
     metrics = ["bandwidth_65536B"]
 
     cases = RailProbes()
     sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        seconds = tuning_of(partition).probe_s
+        how = {"size_bytes": 64 * 1024, "duration_s": seconds}
+        options = ask(partition, "write", "bw", **how)
+        return perftest_run(place, partition, options, self.metrics)
+
+    @classmethod
+    def unstated(cls, extras):
+        if extras.rdma is None:
+            return None
+        return ["rdma.line_gbits"] if extras.rdma.line_gbits is None else []
+
+    def own_reference(self, measurement):
+        limit = self.limit(measurement)
+        if limit is None or not self.gates(measurement):
+            return None
+        return minimum_bounds.of_rail(measurement, limit, self.current_system.name)

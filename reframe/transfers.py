@@ -8,20 +8,23 @@ from reframe.core.builtins import parameter, variable
 
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.pairs import RingPairs
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.tcp.file_transfer import (
-    FtpCheck,
-    SshCheck,
-    StreamCheck,
     TransferCases,
-    WdtCheck,
+    TransferPrograms,
+    by_ftp,
+    by_ssh,
+    by_wdt,
+    stream_transfer,
 )
-from railgauge.model import limits
-from railgauge.tools import iperf2
+from railgauge.checks.tcp.streams import stream_run
+from railgauge.tools import file_transfer, iperf2, iperf3, wdt
 
 
 @simple_test
-class Iperf2Pair(PairCheck):
+class Iperf2Pair(SweepCheck):
     """iperf2 between neighbouring nodes: parallel TCP streams, one way.
 
     Good is: every stream there, both sides ended by themselves, all bytes sent were received,
@@ -31,7 +34,7 @@ class Iperf2Pair(PairCheck):
     descr = "TCP between two nodes, by iperf2"
     tags = {"tcp", "acceptance"}
     tool = iperf2
-    measure_reverse_if_slow = True
+    programs = Programs(iperf2)
     metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
 
     cases = RingPairs("tcp")
@@ -45,32 +48,20 @@ class Iperf2Pair(PairCheck):
     #: TCP congestion control (cubic, bbr, ...); the kernel's own choice if none
     congestion = variable(str, type(None), value=None, loggable=True)
 
-    @property
-    def options(self):
-        return iperf2.Options(
+    def run_at(self, place, partition):
+        options = iperf2.Options(
             streams=self.streams,
             duration_s=self.duration_s,
             window_bytes=self.window_bytes,
             congestion=self.congestion,
             drain_s=5,
         )
-
-    def requested(self):
-        return iperf2.requested(self.options)
-
-    def commands(self):
-        return iperf2.commands(self.options)
-
-    def expected_run_s(self):
-        return self.duration_s
-
-    def run_limit_s(self):
-        return self.duration_s + 20
-
-    def limit(self, measurement):
-        path = self.partition_data.extras
-        if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
-            return limits.tcp(path.link_gbits, path.mtu_bytes)
+        return stream_run(
+            *(place, partition, options),
+            around_s=0,
+            run_limit_s=self.duration_s + 20,
+            reverse_if_slow=True,
+        )
 
     @classmethod
     def unstated(cls, extras):
@@ -84,7 +75,7 @@ class Iperf2Pair(PairCheck):
 
 
 @simple_test
-class Iperf3Pair(StreamCheck):
+class Iperf3Pair(SweepCheck):
     """iperf3 between neighbouring nodes: what TCP carries where no file is read or written.
 
     Good is: every stream there, both sides' documents whole and of one run, and what the server
@@ -93,13 +84,21 @@ class Iperf3Pair(StreamCheck):
 
     descr = "TCP between two nodes, by iperf3"
     tags = {"tcp", "transfer", "acceptance"}
+    tool = iperf3
+    transfer_tool = "iperf3"
+    programs = TransferPrograms("iperf3", iperf3.version_argv())
+    metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
+    gating = ("bandwidth",)
 
     cases = TransferCases("iperf3")
     sweep = parameter(cases.sweeps, loggable=True)
 
+    def run_at(self, place, partition):
+        return stream_transfer(place, partition)
+
 
 @simple_test
-class WdtTransfer(WdtCheck):
+class WdtTransfer(SweepCheck):
     """WDT from the client to the server, over many connections.
 
     Good is: exit code 0 of both sides, which agree on blocks and bytes, and every file with its
@@ -108,53 +107,90 @@ class WdtTransfer(WdtCheck):
 
     descr = "files between two nodes, by WDT"
     tags = {"tcp", "transfer", "acceptance"}
+    tool = wdt
+    transfer_tool = "wdt"
+    programs = TransferPrograms("wdt", wdt.version_argv())
+    runner = "file_transfer"
+    gating = ("bandwidth",)
 
     cases = TransferCases("wdt")
     sweep = parameter(cases.sweeps, loggable=True)
 
+    def run_at(self, place, partition):
+        return by_wdt(place, partition)
+
 
 @simple_test
-class FtpTransfer(FtpCheck):
+class FtpTransfer(SweepCheck):
     """lftp from a ProFTPD of this job's own, in parallel pieces or files."""
 
     descr = "files between two nodes, by lftp from ProFTPD"
     tags = {"tcp", "transfer", "acceptance"}
+    tool = file_transfer
+    transfer_tool = "lftp"
+    programs = TransferPrograms("lftp", file_transfer.version_argv("lftp"))
+    runner = "file_transfer"
+    gating = ("bandwidth",)
 
     cases = TransferCases("lftp")
     sweep = parameter(cases.sweeps, loggable=True)
 
+    def run_at(self, place, partition):
+        return by_ftp(place, partition)
+
 
 @simple_test
-class ScpTransfer(SshCheck):
+class ScpTransfer(SweepCheck):
     """scp by OpenSSH to an sshd of this job's own."""
 
     descr = "files between two nodes, by scp"
     tags = {"tcp", "transfer", "acceptance"}
+    tool = file_transfer
     transfer_tool = "scp"
+    programs = TransferPrograms("scp", file_transfer.version_argv("scp"))
+    runner = "file_transfer"
+    gating = ("bandwidth",)
 
     cases = TransferCases("scp")
     sweep = parameter(cases.sweeps, loggable=True)
 
+    def run_at(self, place, partition):
+        return by_ssh(place, partition, "scp")
+
 
 @simple_test
-class HpnScpTransfer(SshCheck):
+class HpnScpTransfer(SweepCheck):
     """scp by HPN-SSH, whose windows grow with the path."""
 
     descr = "files between two nodes, by HPN-SSH's scp"
     tags = {"tcp", "transfer", "acceptance"}
+    tool = file_transfer
     transfer_tool = "hpn-scp"
+    programs = TransferPrograms("hpn-scp", file_transfer.version_argv("hpn-scp"))
+    runner = "file_transfer"
+    gating = ("bandwidth",)
 
     cases = TransferCases("hpn-scp")
     sweep = parameter(cases.sweeps, loggable=True)
 
+    def run_at(self, place, partition):
+        return by_ssh(place, partition, "hpn-scp")
+
 
 @simple_test
-class BbcpTransfer(SshCheck):
+class BbcpTransfer(SweepCheck):
     """bbcp over parallel connections, started through an sshd of this job's own."""
 
     descr = "files between two nodes, by bbcp"
     tags = {"tcp", "transfer", "acceptance"}
+    tool = file_transfer
     transfer_tool = "bbcp"
+    programs = TransferPrograms("bbcp", file_transfer.version_argv("bbcp"))
+    runner = "file_transfer"
+    gating = ("bandwidth",)
 
     cases = TransferCases("bbcp")
     sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        return by_ssh(place, partition, "bbcp")

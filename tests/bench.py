@@ -3,7 +3,7 @@
     make bench                 all
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
                                logs fuzz rehearsal agents place locate suspects compare promote
-                               power page coverage
+                               power page coverage growth
     python -m tests.bench --against REV [NAME...]  this build and that of a commit in turn, CPU time
                                and memory of: help gate verdict large-verdict plan
 
@@ -44,6 +44,7 @@ from tests import (
     bench_against,
     bench_asked,
     bench_compare,
+    bench_growth,
     bench_logs,
     bench_page,
     bench_suspects,
@@ -427,6 +428,11 @@ def agents() -> None:
         bench_sweep.simulated(count, AREA / f"agents-{count}")
 
 
+def growth() -> None:
+    """How CPU time grows with nodes, rails, places, campaigns and log bytes."""
+    bench_growth.figures(AREA / "growth")
+
+
 def place() -> None:
     """What a sweep adds to a place, over the same tools in a loop."""
     bench_sweep.added(AREA / "place")
@@ -499,7 +505,7 @@ def coverage() -> None:
 
 _ALL = (
     *(nothing, up, job, campaign, plan, link, rdma, counters, parse, logs, fuzz, rehearsal),
-    *(agents, place, locate, suspects, compare, promote, power, page, coverage),
+    *(agents, growth, place, locate, suspects, compare, promote, power, page, coverage),
 )
 
 BENCHES = {f.__name__: f for f in _ALL}

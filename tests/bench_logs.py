@@ -55,15 +55,16 @@ def _log(a: str, b: str, noise: random.Random) -> str:
     return "\n".join([*head, *rows, *foot, ""])
 
 
-def _write(folder: Path, seed: int) -> list[Path]:
+def write(folder: Path, count: int = _LOGS, seed: int = 1) -> list[Path]:
+    """So many logs in a new folder."""
     noise = random.Random(seed)
     folder.mkdir(parents=True)
     paths = []
-    for step in range(1, _LOGS // _NODES + 1):
-        for first in range(_NODES):
-            a, b = f"n{first:03}", f"n{(first + 3 * step) % _NODES:03}"
-            paths.append(folder / f"{a}-{b}.log")
-            paths[-1].write_text(_log(a, b, noise))
+    for number in range(count):
+        step, first = divmod(number, _NODES)
+        a, b = f"n{first:03}", f"n{(first + 3 * (step + 1)) % _NODES:03}"
+        paths.append(folder / f"{a}-{b}.log")
+        paths[-1].write_text(_log(a, b, noise))
     return paths
 
 
@@ -87,7 +88,7 @@ def _shown(values: list[float]) -> str:
 
 
 def _lines(area: Path) -> Iterator[str]:
-    before, after = _write(area / "before", 1), _write(area / "after", 2)
+    before, after = write(area / "before"), write(area / "after", seed=2)
     size = statistics.fmean(path.stat().st_size for path in before)
     commands = {
         f"read, {_LOGS} logs of {size / 1000:.1f} kB": ("read", str(area / "before")),

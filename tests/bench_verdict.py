@@ -24,16 +24,16 @@ _CHECK, _UNIQUE = "RdmaBandwidth", "RdmaBandwidth_1"
 _LIMIT = Limit(392.15, "Gb/s", "RoCE v2 at 400 Gb/s, path MTU 4096")
 
 
-def leave(root: Path, nodes: int) -> Campaign:
-    """A finished campaign below `root`, every node with the next one on every rail: about 8 kB a
-    place. One rail is slow.
+def leave(root: Path, nodes: int, rails: int = RAILS, number: int = 1) -> Campaign:
+    """The finished campaign of that number below `root`, every node with the next one on every
+    rail: about 8 kB a place. One rail is slow.
     """
-    folder = root / "campaigns" / "20261101T010000Z-lab-000001"
+    folder = root / "campaigns" / f"20261101T01{number:04}Z-lab-{number:06}"
     stage = folder / "stage" / "RdmaBandwidth_0"
     stage.mkdir(parents=True)
     chance = random.Random(1)
     names = [f"n{number + 1}" for number in range(nodes)]
-    ways = [(one, rail) for one in range(nodes) for rail in range(RAILS)]
+    ways = [(one, rail) for one in range(nodes) for rail in range(rails)]
     places = tuple(_place(names, one, rail) for one, rail in ways)
     whole = Record.model_validate(
         {

@@ -93,6 +93,12 @@ def _sweep(what: str, old: str, new: str, test: str) -> Mutant:
     return Mutant(what, file, old, new, f"tests/unit/checks/jobs/test_sweep.py -k {test}")
 
 
+def _sweep_end(what: str, old: str, new: str, test: str) -> Mutant:
+    """A protection of how the job of a sweep ended."""
+    file = "src/railgauge/checks/jobs/sweep_end.py"
+    return _sweep(what, old, new, test)._replace(file=file)
+
+
 def _summary(what: str, old: str, new: str, test: str) -> Mutant:
     """What ReFrame's own report shows of a sweep."""
     file = "src/railgauge/checks/framework/summary.py"
@@ -157,14 +163,14 @@ MUTANTS = [
     ),
     Mutant(
         "an agent that lost the conductor is a node that went",
-        "src/railgauge/checks/jobs/sweep.py",
+        "src/railgauge/checks/jobs/sweep_end.py",
         "was_there = silent and ",
         "was_there = False and ",
         "tests/unit/checks/jobs/test_sweep.py -k agent_that_lost",
     ),
     Mutant(
         "a node that does not answer Slurm either is not named",
-        "src/railgauge/checks/jobs/sweep.py",
+        "src/railgauge/checks/jobs/sweep_end.py",
         ' and not slurm_nodes.dead([node]):\n                message = f"{why}; its',
         ':\n                message = f"{why}; its',
         "tests/unit/checks/jobs/test_sweep.py -k agent_that_lost",
@@ -280,7 +286,7 @@ MUTANTS = [
     ),
     Mutant(
         "what others sent over the uplinks tells which is at fault",
-        "src/railgauge/checks/jobs/client_server.py",
+        "src/railgauge/checks/jobs/sweep.py",
         "            return own.alone_on(self._counting.carried())\n",
         "            return self._counting.carried(), {}\n",
         "tests/unit/checks/tcp/test_fabric_balance.py -k unless_others",
@@ -336,7 +342,7 @@ MUTANTS = [
     ),
     Mutant(
         "collectives with NVLS are compared with those without",
-        "src/railgauge/verdict/comparison/before_after.py",
+        "src/railgauge/verdict/comparison/collective_settings.py",
         '.filter(pl.col("settings") != pl.col("settings_after"))',
         ".filter(False)",
         "tests/unit/verdict/comparison/test_settings.py -k not_compared",
@@ -477,15 +483,15 @@ MUTANTS = [
     Mutant(
         "a second run replaces numbers that the first one has",
         "src/railgauge/checks/jobs/client_server.py",
-        "        if reading.inconclusive and len(second) == len(self.roles()):\n",
-        "        if len(second) == len(self.roles()):\n",
+        "    if reading.inconclusive and len(second) == len(SIDES):\n",
+        "    if len(second) == len(SIDES):\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k numbers_of_a_first_run",
     ),
     Mutant(
         "a second run washes away what the first one showed of the link",
         "src/railgauge/checks/jobs/client_server.py",
-        "_unmeasured(first), self._of_link(first), repeat.PREFIX\n",
-        "_unmeasured(first), [], repeat.PREFIX\n",
+        "prefix, other = repeat.PREFIX, first\n",
+        "prefix, other = repeat.PREFIX, []\n",
         "tests/unit/checks/rdma/test_verbs_modes.py -k first_run",
     ),
     Mutant(
@@ -962,8 +968,8 @@ MUTANTS = [
     Mutant(
         "a reader that claims nothing is believed",
         "src/railgauge/checks/jobs/client_server.py",
-        "    counted = True\n",
-        "    counted = False\n",
+        "    def counted(self) -> bool:\n        return True\n",
+        "    def counted(self) -> bool:\n        return False\n",
         f"{_BAD} -k ClaimsNothing",
     ),
     Mutant(
@@ -1206,7 +1212,7 @@ MUTANTS = [
     ),
     Mutant(
         "a rail that NCCL left out is nobody's business",
-        "src/railgauge/checks/collectives/nccl.py",
+        "src/railgauge/checks/collectives/nccl_run.py",
         "for device in sorted(wanted - used):",
         "for device in []:",
         "tests/lab/test_rehearsal.py -k lost-nic",
@@ -1347,15 +1353,15 @@ MUTANTS = [
     Mutant(
         "a pair is measured over a rail that failed its preflight",
         "src/railgauge/checks/preflight/node_state.py",
-        "_METRICS.keys() - dependent.stopped_by",
+        "_METRICS.keys() - dependent.preconditions.stopped_by",
         "_METRICS.keys()",
         f"{_NODE_STATE} -k failed_node",
     ),
     Mutant(
         "a rail is measured although its probe failed",
         "src/railgauge/checks/rdma/rail.py",
-        "    needs_rails = True\n",
-        "    needs_rails = False\n",
+        "    probed: bool = True\n",
+        "    probed: bool = False\n",
         "tests/lab/test_vm.py::test_nothing_more_is_measured_over_a_rail_that_fails_its_probe",
     ),
     Mutant(
@@ -1417,16 +1423,16 @@ MUTANTS = [
     ),
     Mutant(
         "all nodes are accused where srun started no agent at all",
-        "src/railgauge/checks/jobs/sweep.py",
-        "if not self._raw.joined and len(self._raw.lost) > 1:",
+        "src/railgauge/checks/jobs/sweep_end.py",
+        "if not recorded.joined and len(recorded.lost) > 1:",
         "if False:",
         "tests/unit/checks/jobs/test_sweep.py -k no_agent_at_all",
     ),
     Mutant(
         "the partner of a rail that is gone is as suspect",
         "src/railgauge/checks/jobs/client_server.py",
-        '            if "rail_missing" in node_facts:\n',
-        "            if False:\n",
+        '        if "rail_missing" in node_facts:\n',
+        "        if False:\n",
         "tests/unit/verdict/location/test_lost_rails.py",
     ),
     Mutant(
@@ -1445,7 +1451,7 @@ MUTANTS = [
     ),
     Mutant(
         "over sockets any interface will do",
-        "src/railgauge/checks/collectives/nccl.py",
+        "src/railgauge/checks/collectives/nccl_run.py",
         "yield (tuple(name for name in moved if name in allowed),)",
         'yield (tuple(name for name in moved if "/" not in name and name != "lo"),)',
         "tests/unit/checks/collectives/test_nccl_claims.py -k may_use_counts",
@@ -1459,8 +1465,8 @@ MUTANTS = [
     ),
     Mutant(
         "budgets of counters do not hold for NCCL",
-        "src/railgauge/checks/collectives/nccl.py",
-        "return () if self.rehearsal else tuple(self.partition_data.extras.counters)",
+        "src/railgauge/checks/collectives/nccl_run.py",
+        "return () if rehearsal.scenario() else tuple(self.partition.extras.counters)",
         "return ()",
         "tests/unit/checks/collectives/test_nccl.py -k budget",
     ),
@@ -1537,8 +1543,8 @@ MUTANTS = [
     Mutant(
         "rails that are to be measured at once may follow each other",
         "src/railgauge/checks/rdma/all_rails.py",
-        "        if apart_s <= _APART * duration_s:\n",
-        "        if True:\n",
+        "    if apart_s <= _APART * duration_s:\n",
+        "    if True:\n",
         "tests/unit/checks/rdma/test_all_rails.py -k at_work_at_once",
     ),
     Mutant(
@@ -1550,9 +1556,9 @@ MUTANTS = [
     ),
     Mutant(
         "the bytes of one of many rails may take another",
-        "src/railgauge/checks/rdma/all_rails.py",
-        "                    if moved:\n",
-        "                    if False:\n",
+        "src/railgauge/checks/jobs/parallel_links.py",
+        "        for lane in lanes\n        for side in SIDES\n",
+        "        for lane in lanes[1:]\n        for side in SIDES\n",
         "tests/unit/checks/rdma/test_all_rails.py -k did_not_take_it",
     ),
     Mutant(
@@ -1991,7 +1997,7 @@ MUTANTS = [
     ),
     Mutant(
         "switches that cannot be read are not told",
-        "src/railgauge/checks/jobs/client_server.py",
+        "src/railgauge/checks/jobs/sweep.py",
         "if unread else ()",
         "if False else ()",
         "tests/unit/checks/tcp/test_fabric_balance.py -k nobody_could_count",
@@ -2120,7 +2126,7 @@ MUTANTS = [
     Mutant(
         "a tool that ended with its preempted job failed",
         "src/railgauge/checks/jobs/sweep.py",
-        "if judged.passed or not self._was_cut(event):",
+        "if judged.passed or not self._end.was_cut(event):",
         "if True:",
         "tests/unit/checks/jobs/test_sweep.py -k somebody_ended",
     ),
@@ -2461,8 +2467,8 @@ MUTANTS = [
     ),
     Mutant(
         "agents that srun ended are lost nodes",
-        "src/railgauge/checks/jobs/sweep.py",
-        "            if failed and self._raw.joined.keys() <= self._raw.lost.keys():\n",
+        "src/railgauge/checks/jobs/sweep_end.py",
+        "            if failed and recorded.joined.keys() <= recorded.lost.keys():\n",
         "            if False:\n",
         "tests/unit/checks/jobs/test_sweep.py -k srun_ended",
     ),
@@ -3487,20 +3493,20 @@ MUTANTS = [
         "            pass\n",
         "left_to_the_queue",
     ),
-    _sweep(
+    _sweep_end(
         "a sweep that did not begin is no failure",
-        "            return protections.failures_of_job(self._whole(), began=False)\n",
+        "            return protections.failures_of_job(self.job, began=False)\n",
         "            return ()\n",
         "never_began_is_no_pass",
     ),
-    _sweep(
+    _sweep_end(
         "how its job ended says nothing of a sweep",
-        "        failures = protections.failures_of_job(self._whole(), began=True)\n"
+        "        failures = protections.failures_of_job(self.job, began=True)\n"
         "        if not failures",
         "        failures = []\n        if not failures",
         "though_all_places_are",
     ),
-    _sweep(
+    _sweep_end(
         "a conductor that was ended has come to its end",
         "        if not failures and (end is None or end[",
         "        if False and (end is None or end[",
@@ -3515,9 +3521,8 @@ MUTANTS = [
     ),
     _sweep(
         "a conductor's node that went is not named",
-        "        if (lost := slurm_queue.session.lost_host(self.job.jobid)) is not None:\n"
-        "            return [lost]\n",
-        "",
+        "self._end.failures() if lost is None else [lost]",
+        "self._end.failures()",
         "conductors_node_alone",
     ),
     Mutant(
@@ -3575,7 +3580,7 @@ MUTANTS = [
         "Failure(TAKEN",
         "made_to_do_without",
     ),
-    _sweep(
+    _sweep_end(
         "what a job left and cannot be read is no failure",
         '            return [*failures, Failure("output", unreadable)]\n',
         "            return failures\n",
@@ -3638,9 +3643,9 @@ MUTANTS = [
     ),
     Mutant(
         "a measurement does not say what else was measured",
-        "src/railgauge/checks/jobs/client_server.py",
-        "within=self.within, load=self.load)\n\n",
-        "within=self.within)\n\n",
+        "src/railgauge/checks/framework/check.py",
+        "rails=rails, within=self.within, load=self.load\n",
+        "rails=rails, within=self.within\n",
         "tests/unit/checks/jobs/test_sweep.py -k loaded",
     ),
     Mutant(

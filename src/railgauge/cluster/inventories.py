@@ -38,7 +38,7 @@ def collect(
     """The inventories of nodes by Slurm jobs, and why those missing are missing.
 
     Idle nodes have one job for all that are reached by the same options, as those of a partition
-    are; who does not answer in that, and every other node, has one of its own. The process must
+    are; a node that does not answer in it, and every other one, has its own. The process must
     have been told of the system: session.use.
     """
     description = systems.load(system)
@@ -132,7 +132,7 @@ def _of_all(nodes: Sequence[str], access: Sequence[str], quick: bool) -> Mapping
     texts = srun_output.texts(printed)
     taken = {}
     for node in [node for node in nodes if node in texts]:
-        # Who is wrong is asked alone, and then says what it is.
+        # A node with a wrong answer is asked alone, and then says what it is.
         with contextlib.suppress(RailgaugeError):
             taken[node] = inventory.load(texts[node], node)
     return taken

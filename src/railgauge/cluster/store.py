@@ -9,7 +9,7 @@ runs/<id>.json         the journal of a gate run;  rolls/<id>.json  of a rolling
                        (railgauge.gate.journal)
 patrols/<id>.json      what a patrol did (railgauge.patrol.journal)
 run.lock, hold.lock, patrol.lock
-                       held by the run, by whoever counts and drains, and by the patrol
+                       held by the run, by the process that counts and drains, and by the patrol
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Accepted(Strict):
     more: dict[str, Any]
     fingerprint: str
     how: How
-    #: the gate run, the campaign, or the words of who released it
+    #: the gate run, the campaign, or the reason of a release
     by: str
     user: str
     date: str

@@ -18,8 +18,8 @@ from railgauge.slurm import nodes as slurm_nodes
 from railgauge.verdict.decision import node_status
 from railgauge.verdict.decision.verdict import Verdict
 
-#: A link that went and came back is over, and no retest with others shows it: the first one holds
-#: nobody.
+#: A link that went and came back is over, and no retest with others shows it: the first time it
+#: holds no node.
 _OVER = frozenset({"link-flap"})
 
 #: From the mildest to the sharpest.
@@ -65,9 +65,9 @@ def alarms(system: str, verdict: Verdict, rules: GateRules) -> list[Alarm]:
 def act(
     system: str, rules: GateRules, alarms: Collection[Alarm], by: str
 ) -> Iterator[tuple[Alarm, str]]:
-    """What became of each. Whom the store or Slurm keeps from being held is told as any other.
+    """Act on each alarm, and say what became of it, also where the store or Slurm prevents it.
 
-    Who is held, or commented on, is lent to nobody as a partner until it is accepted again.
+    A node that is held or commented on is lent as no partner until it is accepted again.
     """
     for one in alarms:
         try:
@@ -94,8 +94,8 @@ def _done(system: str, rules: GateRules, one: Alarm, by: str) -> str:
 
 
 def clear(system: str, nodes: Collection[str], since: str) -> Iterator[str]:
-    """Of nodes that were accepted: what a comment of ours said is over. Who was accused after
-    `since`, when their test began, stays a suspect.
+    """Take back our comments on nodes that were accepted. A node accused after `since`, when the
+    test began, stays a suspect.
     """
     for node in nodes:
         known = store.suspected(system, node)

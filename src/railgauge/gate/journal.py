@@ -1,8 +1,8 @@
 """The journals of gate runs and of rolling updates: what broke off goes on from them.
 
-A journal that cannot be read concerns the nodes of its own run; `lost` lists such. On which nodes
-a rolling update without a journal is being written nobody but a person knows: until their word all
-that may be among them count as in update.
+A journal that cannot be read concerns the nodes of its own run; `lost` lists such. Only a person
+knows on which nodes a rolling update without a journal is being written: until then all nodes that
+may be among them count as in update.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Run:
     decided: dict[str, str] = dataclasses.field(default_factory=dict)
     #: nodes that were accepted before the run broke off, and are to be looked at before they return
     doubted: list[str] = dataclasses.field(default_factory=list)
-    #: accepted nodes whose inventory was recorded: somebody may have adopted them again since
+    #: accepted nodes with their inventory recorded: a user may have adopted them again since
     recorded: list[str] = dataclasses.field(default_factory=list)
     #: partners that turned out to be at fault themselves
     bad_partners: list[str] = dataclasses.field(default_factory=list)
-    #: nodes whose reservation was deleted in the middle: decided without a test
+    #: nodes that lost their reservation in the middle: decided without a test
     lost: list[str] = dataclasses.field(default_factory=list)
     #: options for ReFrame: how often all is measured
     options: list[str] = dataclasses.field(default_factory=list)
@@ -98,7 +98,7 @@ class Run:
 
     @property
     def kept_out(self) -> list[str]:
-        """The nodes that take nobody's jobs afterwards."""
+        """The nodes that take no user's jobs afterwards."""
         return [node for node, why in self.decided.items() if why or node in self.outside]
 
     def save(self) -> None:

@@ -65,7 +65,7 @@ def _owned(system: str) -> set[str]:
     system, as two descriptions may have the same nodes.
     """
     there = {folder.parent.name for folder in store.folder(system).parent.glob("*/runs")}
-    # Of a system that is described no more nobody goes on with a run.
+    # A run of a system that is described no more is not continued.
     known = {system, *there.intersection(systems.names())}
     runs = [run for name in known for run in journal.runs(name) if run.ended is None]
     lost = [one for name in known for one in journal.lost(name)]

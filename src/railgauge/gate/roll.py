@@ -96,8 +96,8 @@ def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> No
 
 
 def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
-    """Bring the batch whose update has begun to its end; its gate run, none where there is no such
-    batch. One whose update was to begin, and did not, is to be taken again.
+    """Bring a batch with an update that has begun to its end; its gate run, none where there is no
+    such batch. A batch with an update that did not begin is to be taken again.
 
     Waits for an update that runs. StuckError where nothing tells how it ended; testing.Interrupted
     where its test was interrupted.

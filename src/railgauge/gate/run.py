@@ -248,7 +248,7 @@ def recover(system: str, lost: Lost, say: Say) -> None:
 
 
 def reserve(run: Run, command: list[str], say: Say) -> None:
-    """Reserve the nodes, so that nobody else's job starts on them once they are resumed."""
+    """Reserve the nodes, so that no other user's job starts on them once they are resumed."""
     run.save()
     taken_up = reservations.nodes_of(run.untested) is not None
     if not taken_up:

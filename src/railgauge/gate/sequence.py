@@ -101,7 +101,7 @@ def run_all(
         try:
             run.finish(broken, command, say)
         except testing.LostReservationError as error:
-            # Lost while nobody ran it: its nodes are tested below as any other.
+            # Lost while it did not run: its nodes are tested below as any other.
             say(error.message)
             run.finish(broken, command, say)
         except testing.Interrupted:
@@ -109,7 +109,7 @@ def run_all(
                 roll.next_batch(rolling)
             raise
         ended.append(broken)
-    # Without a journal of one it is not known who is healthy enough to be a partner.
+    # Without a journal of one it is not known which nodes are healthy enough to be partners.
     stuck = roll.unknown(system)
     if rolling is not None and stuck is None:
         rolling.despite_reservations |= despite_reservations
@@ -137,7 +137,7 @@ def run_all(
         ended += roll.go_on(rolling, command, say)
     if not ended and not astray:
         say("railgauge holds no idle node: nothing to test")
-    # Who asks for some nodes is answered for these, and for those of the rolling update.
+    # If some nodes were named, the answer is for these and for those of the rolling update.
     asked = None if wanted is None else {*wanted, *updating}
     kept = {n: one.words for one in astray for n in one.nodes if asked is None or n in asked}
     return Ended(ended, barred, kept)

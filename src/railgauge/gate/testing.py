@@ -75,8 +75,8 @@ def test(run: Run, command: list[str], say: Say) -> None:
 
 
 def _look_again(run: Run, say: Say) -> None:
-    """Where a run goes on that broke off: accept those again that are as they were tested, and take
-    no result of another state, as any time may have gone by.
+    """Before a run that broke off goes on: accept the nodes again that are as they were tested.
+    Take no result of another state, as any time may have passed.
     """
     doubted = [node for node in run.open_nodes if node in run.doubted]
     undecided = [node for node in run.open_nodes if node not in run.doubted]
@@ -90,8 +90,8 @@ def _look_again(run: Run, say: Say) -> None:
         run.decided[node] = f"no longer in the description of {run.system}"
     wanted = [node for node in wanted if node in known]
     seen = {one.node: one for one in inventories.collect(run.system, wanted, quick=True)[0]}
-    # A job that the broken campaign left may keep a node from answering; who goes on with the
-    # campaign waits for it, or ends it.
+    # A job that the broken campaign left may keep a node from answering; the campaign waits for it
+    # or ends it when it goes on.
     may_be_busy = undecided if broken is not None and broken.state != "finished" else []
     changed = [
         node
@@ -213,8 +213,8 @@ def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
 
 def _must_be_as_peers(run: Run) -> bool:
     """Whether its nodes are compared with their partners field by field: after an update they
-    differ on purpose, after a repair they should not. Where the partners are not more than they are
-    nobody could tell which of them are odd.
+    differ on purpose, after a repair they should not. Unless the partners are more than they are,
+    the comparison cannot tell which of them are odd.
     """
     there = partners.by_partition(run.system, run.open_nodes, run.partners).values()
     return run.repaired and all(len(healthy) > len(tested) for tested, healthy in there)
@@ -225,7 +225,7 @@ def _owner(run: Run) -> str:
 
 
 def _loaded(campaign: str) -> Campaign | None:
-    """The campaign; None where its folder is gone or damaged: then all is measured anew."""
+    """The campaign; None where its folder is gone or damaged: then all is measured again."""
     try:
         return load(campaign)
     except RailgaugeError:

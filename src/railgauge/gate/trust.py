@@ -5,9 +5,9 @@ confirmed it, or where the previous or the next campaign with this check on the 
 too; else it was false. So a fault that was repaired before it was measured again counts as a false
 alarm: these figures rather accuse the check. Until there is a next campaign the alarm is open.
 
-A check may fail at first, and be cleared when its node is measured again with another partner:
-nobody is accused, so that it is no alarm, and it is counted beside them. Often, it says that the
-check is noisy, and costs the time of the retests.
+A check may fail at first, and its node be cleared when it is measured again with another partner.
+No node is accused then: this is no alarm, and it is counted separately. A check that is cleared
+often is noisy, and costs the time of the retests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The update of a batch: a process that outlives whoever started it, and leaves how it ended.
+"""The update of a batch: a process that outlives the command that started it, and leaves how it
+ended.
 
 `start` writes the journal before the command begins; the process (`railgauge.gate.installer`)
 begins it at the word of `start`, waits, and writes the roll's end file. It has a session of its
@@ -43,8 +44,9 @@ class State:
 
     running: its process lives on this host, or something that its command started. elsewhere: it is
     on another host, and cannot be seen from here. ended: nothing of it runs, and it has left its
-    exit code (negative for a signal's number). not begun: it has left that whoever started it was
-    gone before the command began. unknown: its process is gone, and has left nothing.
+    exit code (negative for a signal's number). not begun: it has left that the process which
+    started it was gone before the command began. unknown: its process is gone, and has left
+    nothing.
     """
 
     word: Literal["running", "elsewhere", "ended", "not begun", "unknown"]

@@ -15,7 +15,7 @@ from railgauge import __version__, notify, paths, systems, version
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import STANDING
 from railgauge.cluster import store
-from railgauge.common.errors import RailgaugeError
+from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal
 from railgauge.model import record, references
 from railgauge.model.record import BrokenRecordError
@@ -132,11 +132,19 @@ def _stores() -> Iterator[Line]:
         for lost in journal.lost(system):
             yield Line("problem", thing, lost.words, lost.next_step)
         nodes = sorted(path.stem for path in (folder / "nodes").glob("[!.]*.json"))
-        broken = [node for node in nodes if store.readable(system, node) is None]
+        broken, refused = [], []
+        for node in nodes:
+            try:
+                broken += [node] if store.readable(system, node) is None else []
+            except PrerequisiteError as error:
+                refused.append(f"{node} ({error.message})")
+        if refused:
+            words = f"accepted state not read: {_some(refused)}"
+            yield Line("problem", thing, words, f"ls -l {folder / 'nodes'}; then the same again")
         if broken:
             step = f"railgauge gate adopt --again --act --nodes {','.join(broken)}"
             yield Line("problem", thing, f"accepted state not read: {_some(broken)}", step)
-        read = len(nodes) - len(broken)
+        read = len(nodes) - len(broken) - len(refused)
         words = f"this version reads the accepted state of {read} of {len(nodes)} nodes"
         yield Line("ok", thing, words)
 

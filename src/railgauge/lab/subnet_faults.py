@@ -27,8 +27,11 @@ _LIDS = "opensm/guid2lid"
 #: By how much all LIDs change.
 _LID_STEP = 100
 
-#: A second opensm is master within so many seconds.
-_START_S = 20
+#: A second opensm has set all ports within so many seconds.
+_START_S = 60
+
+#: What opensm logs when it is master, and has set all ports for the first time.
+_MASTER, _PORTS_SET = "Entering MASTER state", "SUBNET UP"
 
 #: The counter that grows, and where it stops: 16 bits.
 _ERRORS, _MOST_ERRORS = "PortCounters.SymbolErrorCounter", 65535
@@ -199,11 +202,15 @@ def _start_second(lab: Lab, fault: Fault) -> None:
     )
     _run(lab, node, "bash", "-c", far_away, "bash", "env", *own, *opensm)
     deadline = time.monotonic() + _START_S
-    while not (log.exists() and "Entering MASTER state" in log.read_text(errors="replace")):
+    # Before that the ports still obey the first one, which knows of no other.
+    while not (
+        log.exists() and _PORTS_SET in log.read_text(errors="replace").partition(_MASTER)[2]
+    ):
         if time.monotonic() > deadline:
             _run(lab, node, *_END_OPENSM)
             raise PrerequisiteError(
-                f"the second opensm is no master after {_START_S} s", next_step=f"cat {log}"
+                f"the second opensm is not the master of all ports after {_START_S} s",
+                next_step=f"cat {log}",
             )
         time.sleep(0.1)
 

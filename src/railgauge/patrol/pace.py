@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """Who waits for longer than `every_days`, of how many; how many ways between two leaves were
-    measured within them, of how many; and how many patrols a day it takes at least to see all.
+    """The nodes that wait for longer than `every_days`, and of how many; how many paths between two
+    leaves were measured within them, and of how many; and the least patrols a day to see all.
     """
 
     every_days: float

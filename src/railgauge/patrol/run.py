@@ -43,7 +43,7 @@ from railgauge.systems import Partition
 from railgauge.verdict.decision.node_status import standings
 from railgauge.verdict.decision.verdict import Verdict
 
-#: How long a session that is to end may go on, to read what its job measured. Nobody waits for it.
+#: How long a session that is to end may go on, to read what its job measured. No user waits for it.
 _READ_S = 12.0
 
 #: So many times `every_days` a path between two leaves is remembered.

@@ -16,7 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 624, 40, 168
 _DATE_PX = 90
 
 # A picture keeps its own background, so that it is legible on any page.
-_STYLE = """
+STYLE = """
   .back { fill: #ffffff } .text { fill: #24292f; font: 13px sans-serif } .end { text-anchor: end }
   .middle { text-anchor: middle } .grid { stroke: #d0d7de } .mark { stroke: #0969da; fill: #0969da }
   .path { stroke: #0969da; stroke-opacity: 0.35; fill: none }
@@ -60,7 +60,7 @@ def svg(title: str, points: Sequence[Point]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'width="{_WIDTH}" height="{_HEIGHT}" role="img">',
         f"<title>{name}</title>",
-        f"<style>{_STYLE}</style>",
+        f"<style>{STYLE}</style>",
         f'<rect class="back" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>',
         f'<text class="text" x="16" y="24">{name}</text>',
     ]

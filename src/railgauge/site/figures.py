@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import datetime
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ import pydantic
 
 from railgauge import paths
 from railgauge.common.errors import RailgaugeError
-from railgauge.site import figure_plot
+from railgauge.site import figure_plot, growth_plot
 
 FILE = paths.HOME / "docs" / "figures.csv"
 #: The folder of the plots, as the page names it.
@@ -28,6 +29,11 @@ PLOTS = "figures"
 #: Units of which a value is a part of n.
 _COUNTED = ("campaigns", "faults", "runs")
 _MINUTE_S = 60
+
+#: The area with the figures of how cost grows, its plot, and the name of a size's row: at the
+#: size 0 stands the cost of the start.
+GROWTH = "growth"
+_OF_SIZE = re.compile(r"CPU time by (?P<quantity>.+), (?P<size>[0-9,]+)")
 
 _Number = Annotated[str, pydantic.Field(pattern=r"^(-?[0-9]+(\.[0-9]+)?)?$")]
 _Text = Annotated[str, pydantic.Field(min_length=1)]
@@ -120,6 +126,19 @@ SECTIONS: dict[str, tuple[Figure, ...]] = {
             "A verdict on 36,864 places takes {}, and {} of memory.",
             "verdict",
             ("verdict of 36,864 places, CPU time", "verdict of 36,864 places, memory"),
+        ),
+    ),
+    "How cost grows": (
+        Figure(
+            GROWTH,
+            "Twice as much takes 2 to the power of the slope times as long, and 1 is linear. By "
+            "nodes of a plan the slope is {}, by rails and by places of a verdict {} and {}, by "
+            "campaigns of a trend {}, by bytes of logs {}.",
+            GROWTH,
+            tuple(
+                f"slope by {quantity}"
+                for quantity in ("nodes", "rails", "places", "campaigns", "log bytes")
+            ),
         ),
     ),
     "Logs": (
@@ -302,7 +321,9 @@ def _paragraphs(figure: Figure, rows: Sequence[Row]) -> Iterator[str]:
         about.append(f"Conditions: {' '.join(notes)}")
     if about:
         yield " ".join(about) + "\n"
-    if _plotted(figure, rows):
+    if figure.plot == GROWTH:
+        yield f"![CPU time by size]({PLOTS}/{GROWTH}.svg)\n"
+    elif _plotted(figure, rows):
         yield f"![{figure.series[0]}, by date]({PLOTS}/{figure.plot}.svg)\n"
 
 
@@ -320,14 +341,30 @@ def _stated(row: Row) -> str:
 
 
 def plots(rows: Sequence[Row]) -> dict[str, str]:
-    """File name -> SVG of each figure with three dates or more."""
+    """File name -> SVG of each figure with three dates or more, and of how cost grows."""
     drawn = {}
+    if growth := _growth(rows):
+        title = "CPU time without the start, times that of the first size, by size"
+        drawn[f"{GROWTH}.svg"] = growth_plot.svg(title, growth)
     for figure in itertools.chain(*SECTIONS.values()):
-        if plotted := _plotted(figure, rows):
+        if figure.plot != GROWTH and (plotted := _plotted(figure, rows)):
             unit = plotted[-1].unit
             points = [_point(row, unit) for row in plotted]
             drawn[f"{figure.plot}.svg"] = figure_plot.svg(f"{figure.series[0]}, {unit}", points)
     return drawn
+
+
+def _growth(rows: Sequence[Row]) -> dict[str, list[tuple[float, float]]]:
+    """Quantity -> its sizes and their CPU time without that of the start, as last measured."""
+    measured: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row.area == GROWTH and row.value and (of_size := _OF_SIZE.fullmatch(row.what)):
+            size = int(of_size["size"].replace(",", ""))
+            measured.setdefault(of_size["quantity"], {})[size] = float(row.value)
+    return {
+        quantity: [(size, cost - costs.get(0, 0)) for size, cost in sorted(costs.items()) if size]
+        for quantity, costs in measured.items()
+    }
 
 
 def _plotted(figure: Figure, rows: Sequence[Row]) -> list[Row]:

@@ -182,7 +182,7 @@ def tools(partition: Partition) -> dict[str, Sequence[str]]:
     """
     wanted: dict[str, Sequence[str]] = {"ip": ["ip", "-V"]}
     for check in checks.described_on(partition):
-        wanted |= check.programs_on(partition)
+        wanted |= check.programs.on(partition)
     return wanted
 
 
@@ -191,7 +191,8 @@ def _optional(partition: Partition) -> set[str]:
     needed: set[str] = set()
     optional: set[str] = set()
     for check in checks.described_on(partition):
-        (optional if check.is_optional(partition) else needed).update(check.programs_on(partition))
+        can_be_missing = check.programs.may_be_missing(partition)
+        (optional if can_be_missing else needed).update(check.programs.on(partition))
     return optional - needed
 
 
@@ -216,7 +217,7 @@ def _tools(system: str, partition: Partition, look: Look) -> Iterator[Line]:
         yield Line("hint" if optional else "problem", thing, text, "; ".join(steps))
     for text in present:
         yield Line("ok", thing, text)
-    unknown = [check.programs_unknown(partition) for check in checks.described_on(partition)]
+    unknown = [check.programs.unknown(partition) for check in checks.described_on(partition)]
     for reason in filter(None, dict.fromkeys(unknown)):
         yield Line("not checked", thing, reason)
 

@@ -18,8 +18,8 @@ _CAMPAIGN = "railgauge:"
 
 
 def comment() -> str:
-    """The option by which the queue says whose a job is: of the campaign that this process works
-    for, or of Railgauge outside of any.
+    """The option by which the queue says to which campaign a job belongs: the one that this process
+    works for, or Railgauge outside of any.
     """
     campaign = paths.campaign_folder()
     return f"--comment={_CAMPAIGN}{campaign.name}" if campaign else "--comment=railgauge"

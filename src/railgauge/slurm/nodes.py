@@ -507,7 +507,7 @@ def dead(nodes: Collection[str]) -> list[str]:
     """Those of `nodes` that do not answer Slurm; none where Slurm itself does not answer.
 
     Not those that somebody drained or reserved: no job starts there either, on purpose. And not
-    those that answer within half a minute: a controller that was started anew takes every node for
+    those that answer within half a minute: a controller that was started again takes every node for
     silent until it has registered again.
     """
     deadline = time.monotonic() + REGISTERED_S

@@ -18,11 +18,12 @@ from railgauge.checks.framework.cases import (
     StateCase,
     SweepCase,
 )
-from railgauge.checks.jobs.client_server import PairCheck
+from railgauge.checks.jobs.client_server import PairRun, PairTool, RunPart
 from railgauge.checks.jobs.mpi_job import RanksCheck, WholePartitions
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.mpi.application import ApplicationCheck
 from railgauge.checks.mpi.mpi_under_load import MpiBesideCheck
-from railgauge.checks.tcp.cpu_load import InState
+from railgauge.checks.tcp.cpu_load import in_state
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Provenance, Reference
@@ -288,53 +289,56 @@ class GivesUp(ApplicationCheck):
     )
 
 
+def program(tool, options, **argv):
+    """A tool with another server or client than its own."""
+    own = {
+        "server": tool.server_argv(options),
+        "client": tool.client_argv(options),
+        "version": tool.version_argv(),
+    }
+    return PairTool(module=tool, options=options, **{**own, **argv})
+
+
 @rfm.simple_test
-class ServerDies(PairCheck):
+class ServerDies(SweepCheck):
     """iperf2's client exits with 0 and prints plausible rows when its server is killed."""
 
     sweep = parameter([SweepCase("ns", (PairCase("ns", "n1", "n2"),))])
     tool = iperf2
     metrics = ["bandwidth"]
-    options = iperf2.Options(streams=1, duration_s=3)
 
-    def commands(self):
-        server = iperf2.server_argv(self.options)
-        return {
-            "server": ["timeout", "--signal=KILL", "1.5", *server],
-            "client": iperf2.client_argv(self.options),
-            "version": iperf2.version_argv(),
-        }
-
-    def expected_run_s(self):
-        return 3
-
-    def run_limit_s(self):
-        return 10
+    def run_at(self, place, partition):
+        options = iperf2.Options(streams=1, duration_s=3)
+        server = ["timeout", "--signal=KILL", "1.5", *iperf2.server_argv(options)]
+        return PairRun(
+            place=place,
+            partition=partition,
+            tool=program(iperf2, options, server=server),
+            expected_run_s=3,
+            run_limit_s=10,
+        )
 
 
 @rfm.simple_test
-class EndedByTerm(PairCheck):
+class EndedByTerm(SweepCheck):
     """iperf3 3.19 and newer end with 0 at SIGTERM, which Slurm sends before SIGKILL."""
 
     sweep = parameter([SweepCase("ns", (PairCase("ns", "n1", "n2"),))])
     tool = iperf3
     metrics = ["bandwidth"]
-    options = iperf3.Options(streams=1, duration_s=4)
 
-    def commands(self):
+    def run_at(self, place, partition):
+        options = iperf3.Options(streams=1, duration_s=4)
         # Older ones end with 1.
-        client = ["sh", "-c", 'timeout --signal=TERM 2 "$@"; exit 0', "sh"]
-        return {
-            "server": iperf3.server_argv(self.options),
-            "client": [*client, *iperf3.client_argv(self.options)],
-            "version": iperf3.version_argv(),
-        }
-
-    def expected_run_s(self):
-        return 4
-
-    def run_limit_s(self):
-        return 10
+        ended = ["sh", "-c", 'timeout --signal=TERM 2 "$@"; exit 0', "sh"]
+        client = [*ended, *iperf3.client_argv(options)]
+        return PairRun(
+            place=place,
+            partition=partition,
+            tool=program(iperf3, options, client=client),
+            expected_run_s=4,
+            run_limit_s=10,
+        )
 
 
 @rfm.simple_test
@@ -343,63 +347,68 @@ class TransferTooShort(MpiBesideCheck):
 
     pair = parameter([SettingCase("ns", "n1", "n2", "default")])
 
-    def _program(self):
-        program = super()._program()
+    def mpi_order(self, limit_s):
+        program = super().mpi_order(limit_s)
         late = ("sh", "-c", f"sleep 15 && {' '.join(program.argv)}")
         return dataclasses.replace(program, argv=late)
 
-    @property
-    def options(self):
-        return dataclasses.replace(super().options, duration_s=2)
+    def run_at(self, place, partition):
+        run = super().run_at(place, partition)
+        options = dataclasses.replace(run.tool.options, duration_s=2)
+        return dataclasses.replace(run, tool=program(iperf2, options))
+
+
+class EarlyStressors(RunPart):
+    """Stressors that end by themselves after 8 s."""
+
+    def order(self, order):
+        early = ("sh", "-c", 'exec stress-ng "$@" --timeout 8', "sh")
+        load = dataclasses.replace(order.contention, program=early)
+        return dataclasses.replace(order, contention=load)
 
 
 @rfm.simple_test
-class StressorsEndEarly(InState, PairCheck):
+class StressorsEndEarly(SweepCheck):
     """A host that is busy for a part of the test only: it has a while to begin with that."""
 
     sweep = parameter([SweepCase("ns", (StateCase("ns", "n1", "n2", "busy"),))])
     tool = iperf2
     metrics = ["bandwidth_busy"]
-    options = iperf2.Options(streams=1, duration_s=9)
 
-    def commands(self):
-        return iperf2.commands(self.options)
-
-    def order(self):
-        order = super().order()
-        early = ("sh", "-c", 'exec stress-ng "$@" --timeout 8', "sh")
-        load = dataclasses.replace(order.contention, program=early)
-        return dataclasses.replace(order, contention=load)
-
-    def expected_run_s(self):
-        return 9
-
-    def run_limit_s(self):
-        return 30
+    def run_at(self, place, partition):
+        options = iperf2.Options(streams=1, duration_s=9)
+        run = PairRun(
+            place=place,
+            partition=partition,
+            tool=program(iperf2, options),
+            expected_run_s=9,
+            run_limit_s=30,
+        )
+        run = in_state(run, place.state)
+        return dataclasses.replace(run, parts=(*run.parts, EarlyStressors()))
 
 
-class ByFake(PairCheck):
+class ByFake(SweepCheck):
     """iperf2 between n1 and n2, by a program that makes more of its numbers."""
 
     sweep = parameter([SweepCase("ns", (PairCase("ns", "n1", "n2"),))])
     tool = iperf2
     metrics = ["bandwidth"]
-    options = iperf2.Options(streams=1, duration_s=3)
     factor = 1
 
-    def commands(self):
-        fake = ["python3", str(Path(__file__).resolve().with_name("fake_iperf.py"))]
-        return {
-            "server": [*fake, str(self.factor), *iperf2.server_argv(self.options)],
-            "client": [*fake, str(self.factor), *iperf2.client_argv(self.options)],
-            "version": iperf2.version_argv(),
-        }
-
-    def expected_run_s(self):
-        return 3
-
-    def run_limit_s(self):
-        return 20
+    def run_at(self, place, partition):
+        options = iperf2.Options(streams=1, duration_s=3)
+        script = str(Path(__file__).resolve().with_name("fake_iperf.py"))
+        fake = ["python3", script, str(self.factor)]
+        server = [*fake, *iperf2.server_argv(options)]
+        client = [*fake, *iperf2.client_argv(options)]
+        return PairRun(
+            place=place,
+            partition=partition,
+            tool=program(iperf2, options, server=server, client=client),
+            expected_run_s=3,
+            run_limit_s=20,
+        )
 
 
 @rfm.simple_test
@@ -414,9 +423,16 @@ class Inflated(ByFake):
     factor = 9
 
 
+class NothingMoved(RunPart):
+    """A reading that does not say what was moved."""
+
+    def reading(self, reading, facts):
+        return dataclasses.replace(reading, moved=())
+
+
 @rfm.simple_test
 class ClaimsNothing(ByFake):
     """Rates by a reader that does not say what was moved."""
 
-    def reading(self, calls, facts, prefix=""):
-        return dataclasses.replace(super().reading(calls, facts, prefix), moved=())
+    def run_at(self, place, partition):
+        return dataclasses.replace(super().run_at(place, partition), parts=(NothingMoved(),))

@@ -175,6 +175,19 @@ def test_an_accepted_state_that_is_not_read_is_a_problem(gate: Path, text: str) 
     assert only("problem", "gate/lab").next_step.endswith("--nodes n1")
 
 
+def test_a_record_that_may_not_be_read_ends_no_other_check(
+    gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    (gate / "nodes" / "n1.json").write_text("{}")
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    line = next(line for line in lines("problem") if "accepted state" in line.text)
+    assert "n1 (" in line.text and "Permission denied" in line.text
+    assert line.next_step.startswith("ls -l ")
+
+
 def test_a_store_of_a_system_that_is_not_described_is_looked_at(gate: Path) -> None:
     other = gate.with_name("gone")
     shutil.copytree(gate, other)

@@ -143,22 +143,29 @@ def test_what_cannot_be_is_one_clear_error(lab: Lab, words: list[str], says: str
     assert faults.active(lab) == []
 
 
-@pytest.mark.parametrize("state", ["MASTER", "STANDBY"])
+@pytest.mark.parametrize(
+    ("said", "is_up"),
+    [
+        pytest.param("Entering MASTER state\nSUBNET UP\n", True, id="master"),
+        pytest.param("Entering MASTER state\n", False, id="sets ports"),
+        pytest.param("SUBNET UP\nEntering STANDBY state\n", False, id="standby"),
+    ],
+)
 def test_a_second_master_runs_on_a_node_until_it_is_mended(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, state: str
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, said: str, is_up: bool
 ) -> None:
     ran: list[str] = []
 
     def run(_: Lab, node: str, *command: str) -> None:
         ran.append(f"{node}: {' '.join(command)}")
-        (lab.folders.log / "opensm-n2.log").write_text(f"Entering {state} state\n")
+        (lab.folders.log / "opensm-n2.log").write_text(said)
 
     monkeypatch.setattr(subnet_faults, "_run", run)
     monkeypatch.setattr(subnet_faults, "_START_S", 0.2)
     monkeypatch.setattr(Lab, "machine", lambda *_: object())
     (lab.folders.run / "subnet").mkdir(parents=True, exist_ok=True)
-    if state == "STANDBY":
-        with pytest.raises(PrerequisiteError, match="second opensm is no master"):
+    if not is_up:
+        with pytest.raises(PrerequisiteError, match="second opensm is not the master of all"):
             faults.add_typed(lab, "opensm-second", ["n2"])
         assert faults.active(lab) == []
     else:

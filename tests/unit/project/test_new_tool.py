@@ -111,12 +111,15 @@ BY_HAND = ByHand(("its output",), "", {"streams": integer}, Options, read, ("str
 CHECK = """\
 from reframe.core.builtins import parameter
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.pairs import RingPairs
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.tools import netperf
 
 @simple_test
-class NetperfPair(PairCheck):
+class NetperfPair(SweepCheck):
     tool = netperf
+    programs = Programs(netperf)
     metrics = ["bandwidth"]
     cases = RingPairs("fast")
     pair = parameter(cases, loggable=True)

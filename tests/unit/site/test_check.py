@@ -564,10 +564,11 @@ CHECKS_OF_A_SITE = """\
 import reframe as rfm
 from reframe.core.builtins import parameter
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.jobs.pairs import RingPairs
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.rdma.rail import RailLinks
 
-class Base(PairCheck):
+class Base(SweepCheck):
     cases = RailLinks("all")
     pair = parameter(cases, loggable=True)
 
@@ -576,7 +577,7 @@ class One(Base):
     metrics = ["bandwidth_65536B", "stream_bandwidth_min"]
 
 @simple_test
-class Two(PairCheck):
+class Two(SweepCheck):
     cases = RingPairs("tcp", "x")
     pair = parameter(cases, loggable=True)
     gating = ("jain_index",)

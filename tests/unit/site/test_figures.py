@@ -234,3 +234,25 @@ def test_every_point_lies_within_the_picture(
     assert len(picture) == sum(has_value for _, _, has_value in drawn)
     assert all(40 <= float(c.attrib["cy"]) <= 168 for c in picture)
     assert all(56 <= float(c.attrib["cx"]) <= 624 for c in picture)
+
+
+# ---- how cost grows ----
+
+
+def test_growth_is_drawn_without_the_cost_of_the_start() -> None:
+    cells = {"area": "growth", "least": "", "most": "", "unit": "s of CPU"}
+    rows = [
+        row(what=f"CPU time by nodes, {size}", value=value, **cells)
+        for size, value in (("0", "1"), ("576", "2"), ("1,152", "3"), ("2,304", "5"))
+    ]
+    assert figures._growth(rows) == {"nodes": [(576, 1.0), (1152, 2.0), (2304, 4.0)]}
+    drawn = ET.fromstring(figures.plots([*figures.read(), *rows])["growth.svg"])
+    points = [line.get("points") for line in drawn.iter() if line.tag.endswith("polyline")]
+    # What is linear lies on the dashed line.
+    assert str(points[1]).startswith(str(points[0]).split()[0])
+
+
+def test_growth_is_of_the_last_measurement_of_a_size() -> None:
+    cells = {"area": "growth", "least": "", "most": ""}
+    rows = [row(what="CPU time by nodes, 8", value=value, **cells) for value in ("1", "2")]
+    assert figures._growth(rows) == {"nodes": [(8, 2.0)]}

@@ -283,6 +283,13 @@ def test_a_sweep_has_the_sizes_of_perftest() -> None:
         ({"connection_type": "rc"}, "connection_type"),
         ({"connection_type": "UD"}, "UD with send only"),
         ({"connection_type": "SRD", "rdma_cm": True}, "no SRD with rdma_cm"),
+        ({"data_validation": True, "test": "lat"}, "validates data in bandwidth tests"),
+        ({"data_validation": True, "operation": "send"}, "validates data in bandwidth tests"),
+        (
+            {"data_validation": True, "sweep": True, "size_bytes": None},
+            "validates data of one size",
+        ),
+        ({"data_validation": True, "connection_type": "UC"}, "validates data of one size"),
     ],
 )
 def test_options_that_cannot_be_run_are_rejected(wrong: dict[str, Any], words: str) -> None:
@@ -328,6 +335,78 @@ def test_conditions_are_seen() -> None:
         "gid_index": 1,
         "bound_to_numa": False,
     }
+
+
+#: As data_validation_stop_and_report of perftest 26.04.17 prints it (src/perftest_resources.c), and
+#: read_bw.c and write_bw.c leave out its result: the exit code is 0 either way.
+PASSED = "VALIDATION: PASSED - 12500 chunks, 819200000 bytes [races=3, retries=7, skips=42]\n"
+CORRUPT = (
+    "VALIDATION: FAILED - 2 error(s), first at QP 0, Chunk 17, Offset 4096 "
+    "(expected 0x01, got 0x00)\n"
+)
+UNCHECKED = "VALIDATION: WARNING - no data validated\n"
+
+
+def validated(operation: perftest.Operation, receiver: str, line: str, **changes: Any) -> Reading:
+    """A run with --data_validation: `line` is below the table of the side that receives."""
+    options = perftest.Options(operation, "bw", 65536, iterations=5000, data_validation=True)
+    options = dataclasses.replace(options, **changes)
+    texts = {side: printed(options, side) for side in ("client", "server")}
+    texts[receiver] += line
+    return perftest.read(texts["client"], server=texts["server"], calls=calls(), options=options)
+
+
+@pytest.mark.parametrize(("operation", "receiver"), [("write", "server"), ("read", "client")])
+def test_data_that_arrived_as_it_was_sent_is_proved(
+    operation: perftest.Operation, receiver: str
+) -> None:
+    reading = validated(operation, receiver, PASSED)
+    assert (reading.ok, reading.completeness) == (True, Completeness.PROVED), reading.reason
+    assert reading.seen["data_validation"] is True
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (CORRUPT, "FAILED - 2 error"),
+        (UNCHECKED, "no data validated"),
+        ("", "no line VALIDATION"),
+        (PASSED.replace("819200000", "0"), "0 bytes"),
+        (PASSED[:20], "VALIDATION: PASSED"),
+        (PASSED + PASSED, "another validation"),
+    ],
+)
+def test_data_that_was_not_validated_is_refused(line: str, why: str) -> None:
+    """Also where both ends ended with exit code 0."""
+    reading = validated("write", "server", line)
+    assert not reading.ok and why in reading.reason
+
+
+def test_the_side_that_sends_does_not_vouch_for_what_arrived() -> None:
+    assert not validated("write", "client", PASSED).ok
+
+
+def test_a_run_with_validation_is_no_run_without() -> None:
+    reading = validated("write", "server", PASSED, data_validation=False)
+    assert not reading.ok and "expected a run without" in reading.reason
+
+
+@given(st.integers(0, len(PASSED) - 1))
+def test_no_cut_validation_is_taken_for_a_whole_one(end: int) -> None:
+    reading = validated("write", "server", PASSED[:end])
+    assert not reading.ok or "bytes" in PASSED[:end]
+
+
+def test_validation_is_asked_for_where_the_help_has_it() -> None:
+    """Two lines of usage_option of perftest 26.04.17, src/perftest_parameters.c."""
+    shown = (
+        "      --data_validation  Enable data validation (tx_depth must be same on both sides)\n"
+    )
+    assert perftest.can_validate(shown)
+    assert not perftest.can_validate("      --out_json  Save the report in a json file\n")
+    options = perftest.Options("write", "bw", 65536, iterations=5000, data_validation=True)
+    assert "--data_validation" in perftest.server_argv(options)
+    assert "--data_validation" in perftest.client_argv(options)
 
 
 def test_the_numa_node_that_perftest_bound_itself_to_is_seen_of_each_end() -> None:

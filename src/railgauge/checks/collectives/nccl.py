@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,13 @@ from reframe.core.builtins import run_after, run_before
 from railgauge import paths
 from railgauge.checks.collectives import nccl_hang
 from railgauge.checks.collectives.nccl_cases import fabric_of, places_of
+from railgauge.checks.collectives.nccl_run import NcclRun
 from railgauge.checks.framework import topology
 from railgauge.checks.framework.bounds import Source, find_stored, in_order
 from railgauge.checks.framework.cases import Case, GroupCase
-from railgauge.checks.framework.dependencies import (
-    NODE,
-    Known,
-    cases_needed,
-    known_places,
-    nodes_in,
-)
-from railgauge.checks.framework.observation import Facts, Observation
+from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
+from railgauge.checks.framework.observation import Observation
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs import container, lost_links
 from railgauge.checks.jobs.group_launches import LaunchCheck
 from railgauge.checks.jobs.uplink_counters import (
@@ -34,20 +30,16 @@ from railgauge.checks.jobs.uplink_counters import (
     least_even_first,
     least_even_note,
 )
-from railgauge.checks.preflight.node_state import NAME, NodeStateCases
+from railgauge.checks.preflight.node_state import NAME, NodeStateCases, StatePreconditions
 from railgauge.checks.rdma.rail import known_rails, of_rails_among
-from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
-from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.model.references import Reference
-from railgauge.model.reported_traffic import Claim
 from railgauge.model.uplinks import CountersError
 from railgauge.node.orders.ranks import RanksOrder, TableOrder, WatchOrder
 from railgauge.stack import installed
-from railgauge.systems import Budget, Partition, rehearsal
-from railgauge.systems.nccl import Nccl, Scale, Transport
+from railgauge.systems import Partition, rehearsal
+from railgauge.systems.nccl import Nccl, Scale
 from railgauge.tools import Reading, nccl_log, nccl_tests
 from railgauge.tools.common.lines import with_errors
 
@@ -61,21 +53,59 @@ _LOG = ".nccl.log"
 #: that is much smaller tells the latency, not the bandwidth.
 _LEAST_SHARE = 1 / 16
 
-#: The tool's own timeout comes so much after ours, which asks NCCL for its state first.
-_LATER_S = 60
+
+class NcclPrograms(Programs):
+    """nccl-tests of a scale, where the system's description has the folder that they are in."""
+
+    def __init__(self, scale: Scale) -> None:
+        super().__init__()
+        self._scale = scale
+
+    def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
+        fabric = fabric_of(partition)
+        if fabric.binaries.path is None:
+            return {}
+        return {fabric.binaries.perf(name): [] for name in sorted(fabric.operations[self._scale])}
+
+    def unknown(self, partition: Partition) -> str:
+        if fabric_of(partition).binaries.path is not None:
+            return ""
+        return "nccl-tests come from modules, the stack or an image, which only their job loads"
+
+
+class GroupPreconditions(StatePreconditions):
+    """The states of a group's nodes, and the RailProbes among them if data crosses NICs."""
+
+    def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
+        fabric, (states, rails) = fabric_of(partition), self._preflights()
+
+        def needs(place: Case) -> list[tuple[str, str]]:
+            assert isinstance(place, GroupCase)
+            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
+            crosses = rails and fabric.crosses_nics(place.transport, domains)
+            among = of_rails_among(place.partition, place.nodes) if crosses else []
+            return [*nodes_in(states, place), *among]
+
+        return needs
+
+    def cases(self) -> Collection[str]:
+        return {case for known in self._preflights() for case, _ in known.values()}
+
+    def _preflights(self) -> tuple[Known, Known]:
+        """The preflights of nodes, and of rails."""
+        return known_places(NAME, NodeStateCases, NODE), known_rails()
 
 
 class NcclCheck(LaunchCheck):
     """One collective over all GPUs of some nodes, a rank a GPU, in many such groups at once.
 
-    A concrete check gives its own `scale`, `cases = NcclCases(SCALE)`, and
+    A concrete check gives its own `scale`, `programs`, `cases = NcclCases(SCALE)`, and
     `sweep = parameter(cases.sweeps, loggable=True)`.
     """
 
     scale: Scale
     tool = nccl_tests
-    #: rails between its nodes have probes of their own
-    stopped_by = frozenset({"state"})
+    preconditions = GroupPreconditions()
     table = TableOrder(
         column="busbw",
         metrics=("busbw", "busbw_in_place"),
@@ -85,28 +115,7 @@ class NcclCheck(LaunchCheck):
     #: the sizes of a complete result of the place at hand
     _sizes: Sequence[int] = ()
 
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        fabric = fabric_of(partition)
-        if fabric.binaries.path is None:
-            return {}
-        return {fabric.binaries.perf(name): [] for name in sorted(fabric.operations[cls.scale])}
-
-    @classmethod
-    def programs_unknown(cls, partition: Partition) -> str:
-        if fabric_of(partition).binaries.path is not None:
-            return ""
-        return "nccl-tests come from modules, the stack or an image, which only their job loads"
-
     # --- the case ------------------------------------------------------------------------------
-
-    @property
-    def operation(self) -> str:
-        return self.here.operation
-
-    @property
-    def transport(self) -> Transport:
-        return self.here.transport
 
     @property
     def fabric(self) -> Nccl:
@@ -116,73 +125,21 @@ class NcclCheck(LaunchCheck):
     def ranks_per_node(self) -> int:
         return self.fabric.gpus_per_node
 
-    @property
-    def domains(self) -> int:
-        """How many NVLink domains the nodes at hand lie in."""
-        return self.fabric.domains(self.transport, places_of(self.partition_data, self.here.nodes))
-
-    def absent(self, node: str) -> tuple[str, ...]:
-        """The RDMA devices to go without on a node.
-
-        One HCA is the same on all nodes: rails need not reach each other.
-        """
-        extras = self.partition_data.extras
-        nodes = self.here.nodes if self.transport == "one-hca" else [node]
-        return tuple(device for n in nodes for device in extras.absent_devices(n))
+    def run_at(self, place: GroupCase, partition: Partition) -> NcclRun:
+        run = NcclRun(place=place, partition=partition, fabric=self.fabric)
+        expected = self.fabric.expected(place.transport, len(place.nodes), run.domains)
+        return dataclasses.replace(run, states=expected)
 
     @property
-    def devices(self) -> list[tuple[str, ...]]:
-        """The RDMA devices that each node at hand uses."""
-        if not self.partition_data.extras.absent:
-            # As a rule, and a large partition has many nodes.
-            return [self.fabric.devices(self.transport)] * len(self.here.nodes)
-        return [self.fabric.devices(self.transport, self.absent(node)) for node in self.here.nodes]
-
-    @property
-    def options(self) -> nccl_tests.Options:
-        """Of the group at hand alone."""
-        fabric = self.fabric
-        return nccl_tests.Options(
-            operation=self.operation,
-            ranks=self.ranks,
-            min_bytes=fabric.min_bytes,
-            max_bytes=fabric.largest_bytes(self.transport),
-            iterations=fabric.iterations,
-            warmup=fabric.warmup,
-            timeout_s=fabric.timeout_s + _LATER_S,
-            version=fabric.binaries.version,
-            transport=self.transport,
-        )
+    def group(self) -> NcclRun:
+        """The run of the group at hand."""
+        run = self.place_run
+        assert isinstance(run, NcclRun)
+        return run
 
     def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        if self.rehearsal:
-            return ()  # stand-ins need no healthy node, and no other check is there
-        return self._before(place)
-
-    def cases_needed(self) -> Iterable[str]:
-        if self.rehearsal:
-            return ()
-        return cases_needed(self.places, self._before, self._preflights)
-
-    @property
-    def _preflights(self) -> tuple[Known, Known]:
-        """The preconditions of nodes, and of rails."""
-        return known_places(NAME, NodeStateCases, NODE), known_rails()
-
-    @functools.cached_property
-    def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
-        """A place's needs, by what is looked up once: a large partition has many groups."""
-        partition = self.partition_data
-        fabric, (states, rails) = fabric_of(partition), self._preflights
-
-        def before(place: Case) -> list[tuple[str, str]]:
-            assert isinstance(place, GroupCase)
-            domains = fabric.domains(place.transport, places_of(partition, place.nodes))
-            crosses = rails and fabric.crosses_nics(place.transport, domains)
-            among = of_rails_among(place.partition, place.nodes) if crosses else []
-            return [*nodes_in(states, place), *among]
-
-        return before
+        # Stand-ins need no healthy node, and no other check is there.
+        return () if self.rehearsal else super().needs(place)
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -215,10 +172,10 @@ class NcclCheck(LaunchCheck):
         return container.launcher_options(self.fabric.binaries.image, self.stagedir, "{folder}")
 
     def expected_run_s(self) -> float:
-        options = self.options
-        limit = self.limit(self._largest("busbw"))
+        options = self.group.options
+        limit = self.limit(self.group.largest("busbw"))
         # A little less than physics allows; sockets may be far from it.
-        gbytes_s = 0.8 * limit.value if limit and self.transport != "sockets" else 2.0
+        gbytes_s = 0.8 * limit.value if limit and self.here.transport != "sockets" else 2.0
         # Every size is checked once, and measured out of place and in place.
         operations = 2 * (options.warmup + options.iterations + 1)
         moved = sum(options.sizes()) * (nccl_tests.busbw_factor(options.operation, options.ranks))
@@ -244,8 +201,8 @@ class NcclCheck(LaunchCheck):
             assert isinstance(place, GroupCase)
             domains = fabric.domains(place.transport, places_of(partition, place.nodes))
             if has_absent:
-                with self.at(place):
-                    kinds.append((domains, min(map(len, self.devices))))
+                devices = self.run_at(place, partition).devices
+                kinds.append((domains, min(map(len, devices))))
             else:
                 # As a rule, and a large partition has many groups.
                 kinds.append((domains, len(fabric.devices(place.transport))))
@@ -263,22 +220,22 @@ class NcclCheck(LaunchCheck):
         """The first lower bound of the largest message from these sources, by metric."""
         by_metric: dict[str, float] = {}
         for metric in ("busbw", "busbw_in_place"):
-            number = self._largest(metric)
+            number = self.group.largest(metric)
             for bound in in_order(self.bound_inputs, number, known="condition"):
                 if bound.source in sources and bound.lowest is not None:
                     by_metric.setdefault(metric, bound.lowest)
         return by_metric
 
     def ranks_order(self, places: Sequence[GroupCase]) -> RanksOrder:
-        fabric, options, transport = self.fabric, self.options, self.transport
+        fabric, options, transport = self.fabric, self.group.options, self.here.transport
         result = f"{{scratch}}/{_RESULT}" if options.has_json else None
         on_nodes = {}
         for place in places:
             with self.at(place):
                 for node in place.nodes:
-                    if absent := self.absent(node):
+                    if absent := self.group.absent(node):
                         on_nodes[node] = fabric.environment(transport, absent)
-        argv = nccl_tests.argv(options, fabric.binaries.perf(self.operation), result)
+        argv = nccl_tests.argv(options, fabric.binaries.perf(self.here.operation), result)
         return RanksOrder(
             rank_variable=self.rank_variable,
             tool=self.tool_name,
@@ -307,17 +264,13 @@ class NcclCheck(LaunchCheck):
         """
         if self.rehearsal:
             return WatchOrder(simulated=True)
-        environment = self.fabric.environment(self.transport)
+        environment = self.fabric.environment(self.here.transport)
         leaves = len(self.here.nodes) > 1
         return WatchOrder(
-            devices=tuple(self.fabric.devices(self.transport)),
+            devices=tuple(self.fabric.devices(self.here.transport)),
             interfaces=environment.get("NCCL_SOCKET_IFNAME", ""),
-            budgets=tuple(budget.counters for budget in self.budgets) if leaves else (),
+            budgets=tuple(budget.counters for budget in self.group.budgets) if leaves else (),
         )
-
-    @property
-    def budgets(self) -> tuple[Budget, ...]:
-        return () if self.rehearsal else tuple(self.partition_data.extras.counters)
 
     def count_uplinks(self) -> Counting | None:
         """Around an alltoall between leaves that is all of the job: nothing tells apart what
@@ -328,40 +281,25 @@ class NcclCheck(LaunchCheck):
             return None
         (place,) = self._chosen
         with self.at(place):
-            apart = self.counted and leaves.within(place.nodes) == "fabric"
-            return Counting(fabric.counters) if apart and self.operation == "alltoall" else None
+            apart = self.group.counted and leaves.within(place.nodes) == "fabric"
+            return (
+                Counting(fabric.counters) if apart and self.here.operation == "alltoall" else None
+            )
 
     def files(self) -> Mapping[str, Any]:
-        return {"replay.json": self._replay()} if self.rehearsal else {}
-
-    def _replay(self) -> dict[str, Any]:
-        """What the replayer is told."""
-        return rehearsal.replay(
+        """The orders of the replayer, with the reference's busbw, or most of the limit."""
+        if not self.rehearsal:
+            return {}
+        like = self.group.largest("busbw")
+        stored, limit = find_stored(self.bound_inputs, like), self.limit(like)
+        replay = rehearsal.replay(
             systems_folder=paths.SYSTEMS / self.current_system.name,
             fabric=self.fabric,
             scale=self.scale,
-            options=self.options,
-            busbw_gbytes_s=self._typical(),
+            options=self.group.options,
+            busbw_gbytes_s=stored.value if stored else 0.9 * limit.value if limit else 2.0,
         )
-
-    def _largest(self, metric: str) -> Measurement:
-        """A measurement that gates, but for its value."""
-        return Measurement(
-            metric,
-            0.0,
-            tool=nccl_tests.TOOL,
-            operation=self.operation,
-            transport=self.transport,
-            size_bytes=self.options.sizes()[-1],
-            nodes=self.here.nodes,
-            ranks=self.ranks,
-        )
-
-    def _typical(self) -> float:
-        """A busbw for the replayer: the reference's, else most of the limit."""
-        like = self._largest("busbw")
-        stored, limit = find_stored(self.bound_inputs, like), self.limit(like)
-        return stored.value if stored else 0.9 * limit.value if limit else 2.0
+        return {"replay.json": replay}
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -379,7 +317,7 @@ class NcclCheck(LaunchCheck):
         if known is not None:
             return known
         groups, sides = len(launch["places"]), self.launch_sides()
-        options = dataclasses.replace(self.options, ranks=groups * self.ranks, groups=groups)
+        options = dataclasses.replace(self.group.options, ranks=groups * self.ranks, groups=groups)
         lines = [side.line for _, side in sorted(sides.items())]
         whole = len(lines) == options.ranks
         # Where a rank is missing, that is the failure; the others prove no host.
@@ -409,7 +347,9 @@ class NcclCheck(LaunchCheck):
             if (log := sides[call.role].files.get(f"{call.role}{_LOG}"))
         }
         used = nccl_log.read(logs, {call.rank: call.host for call in calls})
-        self._sizes = self.options.sizes(table.seen.get("reduced_bytes") if table.ok else None)
+        self._sizes = self.group.options.sizes(
+            table.seen.get("reduced_bytes") if table.ok else None
+        )
         reading = dataclasses.replace(
             table,
             seen={**used.seen, **table.seen},
@@ -442,7 +382,7 @@ class NcclCheck(LaunchCheck):
             ],
             facts,
             failures,
-            self.claims(reading, facts),
+            self.group.claims(reading, facts),
         )
 
     def _settings(self, used: nccl_log.Used) -> Mapping[str, Any]:
@@ -452,7 +392,7 @@ class NcclCheck(LaunchCheck):
         return {
             "nvls": bool(used.seen.get("nvls")),
             "sharp": bool(used.seen.get("collnet")),
-            "warmup": self.options.warmup,
+            "warmup": self.group.options.warmup,
         }
 
     def _with_balance(self, reading: Reading) -> Reading:
@@ -461,7 +401,7 @@ class NcclCheck(LaunchCheck):
         if self._counting is None or fabric is None or leaves is None or not reading.ok:
             return reading
         between = leaves.pairs_apart(self.here.nodes) * self.ranks_per_node**2 / self.ranks
-        moved = int(between * self.options.run_bytes(self._sizes))
+        moved = int(between * self.group.options.run_bytes(self._sizes))
         try:
             uplinks = self._counting.kept(Path(self.stagedir))
             least_even = least_even_first(uplinks)
@@ -471,7 +411,7 @@ class NcclCheck(LaunchCheck):
             return dataclasses.replace(reading, notes=(*reading.notes, note))
         jain = Measurement(
             *("jain_index", least_even[0].jain, nccl_tests.TOOL),
-            *(in_mode(self.operation, fabric), self.transport),
+            *(in_mode(self.here.operation, fabric), self.here.transport),
             ranks=self.ranks,
         )
         return dataclasses.replace(
@@ -480,72 +420,19 @@ class NcclCheck(LaunchCheck):
             notes=(*reading.notes, least_even_note(least_even)),
         )
 
-    def requested(self) -> Mapping[str, Any]:
-        return self.fabric.expected(self.transport, len(self.here.nodes), self.domains)
-
     def required_metrics(self) -> Sequence[str]:
         measured = [size for size in dict.fromkeys(self._sizes) if size]
         return [f"{metric}_{size}B" for size in measured for metric in ("busbw", "time")]
 
-    @property
-    def counted(self) -> bool:
-        return self._node_share > 0
-
-    @property
-    def _node_share(self) -> float:
-        """What every node's NICs must have carried at least, as a share of the size, whatever the
-        algorithm.
-
-        Of gather and scatter that is only one node's, of NVLink domains of several nodes only one
-        domain's: there it is 0.
-        """
-        nodes = len(self.here.nodes)
-        if self.domains < nodes:
-            return 0.0
-        return limits.least_node_share(self.operation, nodes, self.ranks)
-
-    def claims(self, reading: Reading, facts: Facts) -> Sequence[Claim]:
-        """What every node's NICs must have carried, where that is known."""
-        share = self._node_share
-        if not share:
-            return ()
-        timed = [m for m in reading.measurements if m.metric in ("time", "time_in_place")]
-        iterations = self.options.iterations
-        payload = share * sum((m.size_bytes or 0) * iterations for m in timed)
-        seconds = sum(m.value * 1e-6 * iterations for m in timed)
-        return [
-            Claim(
-                f"{self.operation}_perf",
-                node,
-                "either",
-                tuple(self._ways(devices, facts.get(node, {}))),
-                int(payload),
-                seconds,
-                related=tuple(facts.get(node, {}).get("related", ())),
-            )
-            for node, devices in zip(self.here.nodes, self.devices, strict=True)
-        ]
-
-    def _ways(
-        self, devices: Sequence[str], node_facts: Mapping[str, Any]
-    ) -> Iterator[tuple[tuple[str, ...], ...]]:
-        """How a node counts each device; over sockets all interfaces together that NCCL may use."""
-        moved = node_facts.get("counters", {}).get("bytes", {})
-        if not self.fabric.crosses_nics(self.transport, self.domains):
-            allowed = node_facts.get("socket_interfaces", ())
-            yield (tuple(name for name in moved if name in allowed),)
-            return
-        for device in devices:
-            ports = tuple(name for name in moved if name.startswith(f"rdma/{device}/"))
-            netdevs = tuple(node_facts.get("netdevs", {}).get(device, ()))
-            beneath = (netdevs, tuple(f"ethtool/{name}" for name in netdevs)) if netdevs else ()
-            yield (ports or (f"rdma/{device}/1",), *beneath)
-
     def _job_failures(self, calls: Sequence[Call], logs: Mapping[int, str]) -> list[Failure]:
         """A hang, NCCL's last words, and ranks in other places than requested."""
-        failures = [self._hang(calls)] if nccl_hang.note(calls) else []
-        failures += nccl_hang.last_words(calls, logs)
-        for node in self.here.nodes:
+        failures, nodes = nccl_hang.last_words(calls, logs), self.here.nodes
+        if nccl_hang.note(calls):
+            of_ranks = nccl_hang.nodes_of_ranks(self.launch["out"], self.ranks)
+            leaves = topology.leaves_of(self.partition_data)
+            said = self.text("hang.out")
+            failures.insert(0, nccl_hang.failure(said, calls, of_ranks, nodes, leaves))
+        for node in nodes:
             ranks = sum(call.host == node for call in calls)
             if len(calls) == self.ranks and ranks != self.ranks_per_node:
                 message = f"{ranks} ranks ran on {node}, expected {self.ranks_per_node}"
@@ -555,7 +442,7 @@ class NcclCheck(LaunchCheck):
     def _fabric_failures(self, used: nccl_log.Used) -> list[Failure]:
         """A sweep that memory ended early, and whatever NCCL's logs say is wrong."""
         failures = []
-        requested = self.options.sizes()[-1]
+        requested = self.group.options.sizes()[-1]
         if self._sizes[-1] < _LEAST_SHARE * requested:
             failures.append(
                 Failure(
@@ -566,69 +453,17 @@ class NcclCheck(LaunchCheck):
                 )
             )
         # Where a node has no device left, NCCL knows other networks there; nothing crosses them.
-        uneven = not all(self.devices) and any(self.devices)
+        uneven = not all(self.group.devices) and any(self.group.devices)
         failures += [
             Failure("nccl-log", f"NCCL's log: {problem}")
             for problem in used.problems
             if not (uneven and "network" in problem)
         ]
-        if self.fabric.crosses_nics(self.transport, self.domains):
-            failures += self._devices(used.seen.get("hcas", {}))
+        if self.group.crosses_nics:
+            failures += self.group.device_failures(used.seen.get("hcas", {}))
         return failures
-
-    def _devices(self, seen: Mapping[str, Sequence[str]]) -> list[Failure]:
-        """Rails that NCCL left out without a word, or used without being asked to."""
-        failures = []
-        for node in self.here.nodes:
-            wanted = set(self.fabric.devices(self.transport, self.absent(node)))
-            used = set(seen.get(node, ()))
-            for device in sorted(wanted - used):
-                failures.append(
-                    Failure(
-                        "rail",
-                        f"NCCL did not use {device} on {node}",
-                        (node,),
-                        f"ibv_devinfo -d {device} on {node}: is its port active?",
-                    )
-                )
-            if used - wanted:
-                strangers = ", ".join(sorted(used - wanted))
-                message = f"NCCL used {strangers} on {node}, which it was not to"
-                failures.append(Failure("rail", message, (node,)))
-        return failures
-
-    def _hang(self, calls: Sequence[Call]) -> Failure:
-        return nccl_hang.failure(
-            self.text("hang.out"),
-            calls,
-            nccl_hang.nodes_of_ranks(self.launch["out"], self.ranks),
-            self.here.nodes,
-            topology.leaves_of(self.partition_data),
-        )
 
     def gates(self, measurement: Measurement) -> bool:
         """The largest message that fits into the GPUs; all are recorded."""
         largest = self._sizes[-1]
         return measurement.metric.startswith("busbw") and measurement.size_bytes == largest
-
-    def limit(self, measurement: Measurement) -> Limit | None:
-        if not measurement.metric.startswith("busbw"):
-            return None
-        return self.fabric.limit(
-            self.operation,
-            self.transport,
-            len(self.here.nodes),
-            self.domains,
-            min(map(len, self.devices)),
-            self.partition_data.extras.link_gbits,
-        )
-
-    def adjusted(self, stored: Reference, measurement: Measurement) -> Reference:
-        """The stored number; where some rails are absent, scaled to those that are left."""
-        whole = len(self.fabric.devices(self.transport))
-        left = min(map(len, self.devices))
-        crosses = self.fabric.crosses_nics(self.transport, self.domains)
-        if left == whole or not crosses or not measurement.metric.startswith("busbw"):
-            return stored
-        note = f"{stored.note}; {left} of {whole} RDMA devices".removeprefix("; ")
-        return stored.model_copy(update={"value": stored.value * left / whole, "note": note})

@@ -126,6 +126,12 @@ def find_bound(of: Inputs, number: Measurement, known: Known = "value") -> Bound
     return next(in_order(of, number, known), None)
 
 
+def find_references(of: Inputs, numbers: Sequence[Measurement]) -> dict[str, Reference]:
+    """Variable -> what its number is compared with, of those that a bound applies to."""
+    found = {number.variable: find_bound(of, number) for number in numbers}
+    return {name: bound.reference for name, bound in found.items() if bound is not None}
+
+
 def find_stored(of: Inputs, number: Measurement, known: Known = "value") -> Reference | None:
     """The stored number of this condition, as it holds at the place.
 

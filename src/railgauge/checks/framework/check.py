@@ -8,9 +8,9 @@ import functools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
@@ -20,15 +20,19 @@ from reframe.core.exceptions import SanityError
 import reframe as rfm
 from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import RESULT_FILE
-from railgauge.checks.framework import bounds, reframe_guard, slurm_queue
-from railgauge.checks.framework.cases import Case, Cases, RailCase
+from railgauge.checks.framework import bounds, reframe_guard, schedule, slurm_queue, topology
+from railgauge.checks.framework.cases import Case, Cases, PairCase, RailCase
+from railgauge.checks.framework.dependencies import Preconditions
 from railgauge.checks.framework.observation import ExitLine, Facts, Judged, Observation
+from railgauge.checks.framework.place_run import PlaceRun
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.framework.protections import JobEvidence, failures
 from railgauge.model import record, references
 from railgauge.model.call import Call
 from railgauge.model.failure import OVERRIDING_KINDS, PRECONDITION_FAILED, Failure
+from railgauge.model.leaves import Leaves, Within
 from railgauge.model.limits import Limit
-from railgauge.model.measurement import BY_CHANCE, Measurement
+from railgauge.model.measurement import BY_CHANCE, Load, Measurement
 from railgauge.model.uplinks import Uplink
 from railgauge.node.orders.codec import Order
 from railgauge.slurm import jobs as slurm_jobs
@@ -55,9 +59,10 @@ def simple_test(check: Any) -> Any:
 class StrictCheck(rfm.RunOnlyRegressionTest):
     """A check that passes only on complete evidence.
 
-    A subclass says what runs (`executable`, `executable_opts`), names its metrics, and implements
-    `read()`. `protections` closes every way in which a bad run could pass, for each place by
-    itself: `here` is the place at hand, inside `at(place)`.
+    It is the ReFrame test: the job, its places and the record. A concrete check names its parts:
+    `cases`, `programs`, `preconditions`, and `run_at()`, which makes the run of a place (PlaceRun).
+    `protections` closes every way in which a bad run could pass, for each place by itself: `here`
+    is the place at hand, inside `at(place)`.
     """
 
     valid_prog_environs = ["*"]
@@ -79,8 +84,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: what moves data, where transfers by several tools are compared
     transfer_tool: str = ""
-    #: the kinds of failures of a node's preflight that keep this check from the node
-    stopped_by: frozenset[str] = frozenset({"path", "state"})
     #: no job of a partition is submitted before all checks with a lower turn have ended there
     turn: int = 0
     #: the metrics that must have a reference; none: as `gates` says, as a rule all
@@ -88,6 +91,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: the place at hand; None outside of `at`
     _here: Case | None = None
+    _run_here: PlaceRun | None = None
     #: what `read` has returned for it
     observed: Observation | None = None
     #: the result of each place, once the job has ended
@@ -101,6 +105,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: its places, which are the values of its first parameter: `parameter(cases)`
     cases: Cases[Any] | None = None
+    #: the programs that it runs on nodes
+    programs: Programs = Programs()
+    #: the places of other checks that its places need
+    preconditions: Preconditions = Preconditions()
 
     @classmethod
     def needs_references_of(cls) -> tuple[str, ...]:
@@ -115,39 +123,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """
         return None
 
-    @classmethod
-    def programs_on(cls, partition: systems.Partition) -> Mapping[str, Sequence[str]]:
-        """The programs that it runs on a partition's nodes: name -> the argv that prints the
-        version, empty where there is none.
-        """
-        return {}
-
-    @classmethod
-    def programs_unknown(cls, partition: systems.Partition) -> str:
-        """Why only its own job can look for its programs; "" where others can."""
-        return ""
-
-    @classmethod
-    def folders_on(cls, partition: systems.Partition) -> Sequence[str]:
-        """The folders of a partition's nodes in which it looks for its programs before PATH."""
-        return ()
-
-    @classmethod
-    def is_optional(cls, partition: systems.Partition) -> bool:
-        """Whether a case is left out, and fails nothing, where a node lacks its programs."""
-        return False
-
     # --- the place at hand -------------------------------------------------------------------
 
     @contextlib.contextmanager
     def at(self, place: Case) -> Iterator[None]:
         """Make `place` the one at hand for what is asked of the check inside, and nowhere else."""
-        before = self._here
-        self._here = place
+        before = self._here, self._run_here
+        self._here, self._run_here = place, None
         try:
             yield
         finally:
-            self._here = before
+            self._here, self._run_here = before
 
     @property
     def here(self) -> Case:
@@ -155,6 +141,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if self._here is None:
             raise RuntimeError(f"{type(self).__name__} has no place at hand: use `with at(place)`")
         return self._here
+
+    @property
+    def place_run(self) -> PlaceRun:
+        """The run of the place at hand."""
+        if self._run_here is None:
+            self._run_here = self.run_at(self.here, self.partition_data)
+        return self._run_here
 
     # --- for subclasses ----------------------------------------------------------------------
 
@@ -168,10 +161,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """All places of the case."""
         return (self.target,)
 
+    def run_at(self, place: Any, partition: systems.Partition) -> PlaceRun:
+        """The run of a place: what is to be done there, and how it is judged."""
+        return PlaceRun(place=place, partition=partition)
+
     @property
     def tool_name(self) -> str:
         """The tool's name in exit lines and claims."""
-        return str(self.tool.TOOL)
+        return self.transfer_tool or str(self.tool.TOOL)
 
     @property
     def ranks(self) -> int:
@@ -182,7 +179,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """The preconditions of a place: the unique name of another check's case, and its place. A
         case that depends on others (`depends_on`) measures the places whose preconditions passed.
         """
-        return ()
+        return self._find_needs(place)
+
+    @functools.cached_property
+    def _find_needs(self) -> Callable[[Case], Sequence[tuple[str, str]]]:
+        return self.preconditions.finder(self.partition_data)
 
     def read(self) -> Observation:
         """What the job left of the place at hand. Called once a place; `observed` keeps it."""
@@ -190,22 +191,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def required_metrics(self) -> Sequence[str]:
         """The performance variables of a complete result of the place at hand."""
-        return list(self.metrics)
+        required = self.place_run.required
+        return list(self.metrics if required is None else required)
 
     def requested(self) -> Mapping[str, Any]:
         """The values that the tool's own output must state, of the place at hand."""
-        return dict(self.expected)
+        return {**self.expected, **self.place_run.states}
 
     def requested_of_nodes(self) -> Mapping[str, Any]:
         """The values that every node of the place at hand must state of itself."""
-        return dict(self.expected_on_nodes)
+        return {**self.expected_on_nodes, **self.place_run.states_of_nodes}
 
     def limit(self, measurement: Measurement) -> Limit | None:
         """The physical limit of this measurement; None where it is not known."""
-        return None
+        return self.place_run.limit(measurement, self.observed.facts if self.observed else {})
 
     def gates(self, measurement: Measurement) -> bool:
         """Whether this number must have a reference; others are judged only where they have one."""
+        if (gated := self.place_run.gated) is not None:
+            return measurement.variable in gated
         if self.gating:
             return measurement.metric in self.gating
         return measurement.metric not in BY_CHANCE
@@ -218,25 +222,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """The bound of the system's description that proves function where nothing is stored."""
         return None
 
-    def adjusted(
-        self, stored: references.Reference, measurement: Measurement
-    ) -> references.Reference:
-        """A stored number as it holds at the place at hand."""
-        return stored
-
-    @property
-    def counted(self) -> bool:
-        """Whether the nodes count what the tool moves, so that its rates need a claim."""
-        return False
-
-    @property
-    def budgets(self) -> tuple[systems.Budget, ...]:
-        """How much the nodes' counters may grow during the test."""
-        return ()
-
     def provider(self, program: str) -> str:
         """The command, or the package to install, for a program that a node lacks."""
-        return f"install {program} there"
+        return self.programs.provider(program, self.current_system.name)
 
     @property
     def expected_seconds(self) -> float | None:
@@ -274,8 +262,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def cases_needed(self) -> Iterable[str]:
         """The cases that any place needs."""
         # Bound once: ReFrame looks at every access, and a large partition has many places.
-        needs = self.needs
-        return dict.fromkeys(case for place in self.places for case, _ in needs(place))
+        needs, every = self.needs, self.preconditions.cases()
+        needed: dict[str, None] = {}
+        for place in self.places:
+            if every is not None and len(needed) == len(every):
+                break
+            needed.update(dict.fromkeys(case for case, _ in needs(place)))
+        return needed
 
     def failed_preconditions(self, places: Iterable[Case]) -> dict[str, str]:
         """Place -> why it must not be measured, where its preconditions have not all passed."""
@@ -412,11 +405,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         limits = {m.variable: limit for m in measurements if (limit := self.limit(m))}
         return JobEvidence(
             job_id=self.job.jobid,
-            job_state=self._job_state,
+            job_state=self.job_end.state,
             job_exit_code=self.job.exitcode,
-            job_error=self._job_error,
+            job_error=self.job_end.error,
             tool_errors={call.role: self.text(f"{prefix}{call.role}.err") for call in calls},
-            left_output=self._left_output,
+            left_output=self.job_end.left_output,
             failed_nodes=self._failed_nodes(nodes),
             nodes=nodes,
             ranks=self.ranks,
@@ -427,24 +420,54 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             seen_on=facts,
             required=tuple(self.required_metrics()),
             limits=limits,
-            references=self._references(measurements),
+            references=bounds.find_references(self.bound_inputs, measurements),
             recorded=frozenset(m.variable for m in measurements if not self.gates(m)),
-            budgets=self.budgets,
+            budgets=self.place_run.budgets,
             # A tool's stand-in moves nothing.
             claims=tuple(observed.claims) if observed and vouched and not self.rehearsal else (),
-            counted=self.counted and not self.rehearsal,
+            counted=self.place_run.counted and not self.rehearsal,
             acceptance=self.gate == "acceptance" and not self.is_quiet(self.here),
             rehearsal=self.rehearsal,
-            missing_program=self._missing_program(facts),
+            missing_program=self.place_run.missing(facts) or self._missing_program(facts),
             optional=self.may_be_left_out(facts),
             settled=self.is_settled(),
         ), place_failures
 
     def placed(self, m: Measurement) -> Measurement:
         """A measurement with the place at hand as part of its condition."""
-        rails = self.here.rails if isinstance(self.here, RailCase) else None
+        rails = self.here.rails if isinstance(self.here, RailCase) else m.rails
         nodes = m.nodes or self.nodes_here()
-        return dataclasses.replace(m, nodes=nodes, ranks=self.ranks, rails=rails)
+        return dataclasses.replace(
+            m, nodes=nodes, ranks=self.ranks, rails=rails, within=self.within, load=self.load
+        )
+
+    @property
+    def load(self) -> Load | None:
+        """Whether other pairs are measured at the same time; None where that is not known."""
+        return None
+
+    @property
+    def within(self) -> Within | None:
+        """Whether the two nodes are on one leaf; None where that is not known."""
+        return schedule.within(self.here, self._leaves) if isinstance(self.here, PairCase) else None
+
+    @functools.cached_property
+    def _leaves(self) -> Leaves | None:
+        return topology.leaves_of(self.partition_data)
+
+    def bound_before(self, metric: str, streams: int | None) -> bounds.Bound | None:
+        """The bound of one of its metrics before the run, when the tool has not stated its
+        condition yet.
+        """
+        if metric not in self.metrics:
+            return None
+        number = Measurement(
+            *(metric, 0, self.tool_name, "tcp", "tcp"),
+            streams=streams,
+            within=self.within,
+            load=self.load,
+        )
+        return bounds.find_bound(self.bound_inputs, number, known="place")
 
     def nodes_here(self) -> tuple[str, ...]:
         """The nodes of the place at hand."""
@@ -452,7 +475,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def may_be_left_out(self, facts: Facts) -> bool:
         """Whether the place at hand fails nothing where its nodes lack what it needs."""
-        return self.is_optional(self.partition_data)
+        return self.place_run.may_be_left_out(facts) or self.programs.may_be_missing(
+            self.partition_data
+        )
 
     def is_settled(self) -> bool:
         """Whether the end of the place at hand was recorded before the job's own."""
@@ -476,25 +501,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return Failure("tool-missing", message, tuple(lacking), "; ".join(steps))
 
     @functools.cached_property
-    def _job_error(self) -> str:
-        return _text_of(Path(self.stagedir, self.job.stderr))
-
-    @functools.cached_property
-    def _left_output(self) -> bool:
-        return Path(self.stagedir, self.job.stdout).exists()
-
-    @functools.cached_property
-    def _job_state(self) -> str | None:
-        """Slurm's state of the job; of a cancelled one with who cancelled it."""
-        state = self.job.state
+    def job_end(self) -> JobEnd:
+        """The job's end; of a cancelled one Slurm says who cancelled it."""
+        state = str(self.job.state) if self.job.state else None
         if state and state.startswith("CANCELLED"):
-            return slurm_jobs.cancelled(self.job.jobid) or str(state)
-        return str(state) if state else None
-
-    def _references(self, measurements: Sequence[Measurement]) -> dict[str, references.Reference]:
-        of = self.bound_inputs
-        found = {m.variable: bounds.find_bound(of, m) for m in measurements}
-        return {name: bound.reference for name, bound in found.items() if bound is not None}
+            state = slurm_jobs.cancelled(self.job.jobid) or state
+        error = _text_of(Path(self.stagedir, self.job.stderr))
+        return JobEnd(state, error, Path(self.stagedir, self.job.stdout).exists())
 
     @property
     def bound_inputs(self) -> bounds.Inputs:
@@ -509,7 +522,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             minimum=self.floor,
             limit=self.limit,
             gates=self.gates,
-            adjust=self.adjusted,
+            adjust=self.place_run.adjusted,
         )
 
     def _result(self, judged: Judged) -> record.Result:
@@ -588,7 +601,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             run=rt.runtime().current_run,
             job=record.Job(
                 id=self.job.jobid,
-                state=self._job_state,
+                state=self.job_end.state,
                 exit_code=self.job.exitcode,
                 nodes=tuple(self.job.nodelist or ()),
             ),
@@ -635,6 +648,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def output(self, role: str) -> str:
         """What the tool of `role` printed, with the lines of its standard error marked."""
         return with_errors(self.text(f"{role}.out"), self.text(f"{role}.err"))
+
+
+class JobEnd(NamedTuple):
+    """Slurm's state of a job, its standard error, and whether its output is where it belongs."""
+
+    state: str | None
+    error: str
+    left_output: bool
 
 
 def _text_of(path: Path) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import reframe.core.runtime as rt
 
 from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.checks.framework.cases import Case, Cases
+from railgauge.systems import Partition
 
 #: By what other checks know of a place of a preflight: its case's unique name, and its own.
 Known = Mapping[Hashable, tuple[str, str]]
+
+NODE = attrgetter("partition", "node")
 
 
 def known_places(
@@ -54,27 +57,29 @@ def numbered(check: str, number: int, count: int) -> str:
     return check if count == 1 else f"{check}_{number:0{len(str(count))}}"
 
 
-def cases_needed(
-    places: Iterable[Case],
-    needs: Callable[[Case], Iterable[tuple[str, str]]],
-    preflights: Iterable[Known],
-) -> dict[str, None]:
-    """The cases of preflights that these places need, in the order in which places need them. A few
-    places tell where there is one case of each.
-    """
-    there = {case for known in preflights for case, _ in known.values()}
-    needed: dict[str, None] = {}
-    for place in places:
-        if len(needed) == len(there):
-            break
-        needed.update(dict.fromkeys(case for case, _ in needs(place)))
-    return needed
-
-
 def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:
     """The places of a place's nodes, by NODE."""
     wanted = [(place.partition, node) for node in place.nodes]
     return [known[key] for key in wanted if key in known]
 
 
-NODE = attrgetter("partition", "node")
+#: Of the failures of a node's preflight those of rails and bond: the numbers of a pair tell what
+#: another firmware or tuning than expected costs.
+LINKS_ALONE = frozenset({"path"})
+
+
+class Preconditions:
+    """The places of other checks that the places of a check need; none."""
+
+    #: the kinds of failures of a node's preflight that keep a check from the node
+    stopped_by: ClassVar[frozenset[str]] = frozenset({"path", "state"})
+
+    def finder(self, partition: Partition) -> Callable[[Case], Sequence[tuple[str, str]]]:
+        """What finds the needs of a place: unique names of cases, and their places. It is made
+        once: a large partition has a hundred thousand places that ask.
+        """
+        return lambda place: ()
+
+    def cases(self) -> Collection[str] | None:
+        """All cases that any place can need; None where that is not known."""
+        return None

@@ -97,13 +97,12 @@ def required_programs(check: Any, partition: Partition) -> list[str]:
     """The programs of a StrictCheck without which no node of the partition is accepted; none where
     only its own job can look for them.
     """
-    if check.__name__ not in partition.extras.required or check.is_optional(partition):
+    if check.__name__ not in partition.extras.required or check.programs.may_be_missing(partition):
         return []
-    elsewhere = partition.loads_modules or check.folders_on(partition)
-    if elsewhere or check.programs_unknown(partition):
+    elsewhere = partition.loads_modules or check.programs.folders(partition)
+    if elsewhere or check.programs.unknown(partition):
         return []
-    helpers = {argv[0] for argv in getattr(check, "helpers", ())}
-    return [program for program in check.programs_on(partition) if program not in helpers]
+    return list(check.programs.needed(partition))
 
 
 def refuse_unready_cluster(runner: Any, cases: Sequence[Any]) -> None:

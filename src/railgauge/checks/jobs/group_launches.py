@@ -282,7 +282,7 @@ class LaunchCheck(SweepCheck):
         if apart:
             message = f"{len(apart)} groups of nodes: {'; '.join(reasons)}"
             step = f"railgauge show CAMPAIGN {apart[0][0]}; measure again: railgauge accept --nodes"
-            kind = DISTURBED if ends.controller_trouble(self._job_error) else NOT_TOLD_APART
+            kind = DISTURBED if ends.controller_trouble(self.job_end.error) else NOT_TOLD_APART
             failures.append(Failure(kind, message, next_step=step))
         return failures
 

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from railgauge.checks.framework.observation import ExitLine
-from railgauge.checks.jobs.client_server import ClientServerMixin
+from railgauge.checks.framework.observation import ExitLine, Observation
+from railgauge.checks.framework.place_run import PlaceOutput
+from railgauge.checks.jobs.client_server import SIDES, PairRun, PairTool, link_failures
+from railgauge.checks.jobs.pair_counters import side_claims
+from railgauge.model.failure import Failure
 from railgauge.tools import Reading
-
-SIDES = ("server", "client")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,17 +26,35 @@ class Lane:
         return self.lines[side].facts if side in self.lines else {}
 
 
-def lanes_of(check: ClientServerMixin, names: Iterable[str]) -> list[Lane]:
+def lanes_of(left: PlaceOutput, tool: PairTool, names: Iterable[str]) -> list[Lane]:
     """What a place left on its ways, by their names in the order of the orders' `ways`."""
-    return [_lane(check, str(number), name) for number, name in enumerate(names)]
+    lanes = []
+    for number, name in enumerate(names):
+        lines = {side: line for side in SIDES if (line := left.exit_line(f"{side}{number}"))}
+        calls = [dataclasses.replace(line.call, role=side) for side, line in lines.items()]
+        client, server = (left.output(f"{side}{number}") for side in ("client", "server"))
+        reading = tool.module.read(client, server=server, calls=calls, options=tool.options)
+        lanes.append(Lane(name, lines, reading))
+    return lanes
 
 
-def _lane(check: ClientServerMixin, number: str, name: str) -> Lane:
-    lines = {side: line for side in SIDES if (line := check.exit_line(f"{side}{number}"))}
-    calls = [dataclasses.replace(line.call, role=side) for side, line in lines.items()]
-    client, server = (check.output(f"{side}{number}") for side in ("client", "server"))
-    reading = check.tool.read(client, server=server, calls=calls, options=check.options)
-    return Lane(name, lines, reading)
+def observed(
+    run: PairRun, lanes: Sequence[Lane], reading: Reading, failures: Sequence[Failure]
+) -> Observation:
+    """What is known of a place by all of its ways, with `failures` in addition to those of links.
+
+    Each way has claims of its own: its bytes may have taken another one.
+    """
+    lines = exit_lines(lanes)
+    of_links = [f for line in lines for f in link_failures({line.call.host: line.facts})]
+    claims = [
+        claim
+        for lane in lanes
+        for side in SIDES
+        for claim in side_claims(run, lane.reading, side, lane.facts(side))
+    ]
+    calls = [line.call for line in lines]
+    return Observation(reading, calls, facts_of(lanes), [*of_links, *failures], claims)
 
 
 def exit_lines(lanes: Sequence[Lane]) -> list[ExitLine]:

@@ -32,7 +32,7 @@ class NodeCheck(SweepCheck):
     """
 
     here: NodeCase
-    program = "single_node"
+    runner = "single_node"
     #: longest time that the program may take
     run_limit_s = 60
     #: the name of the JSON file that the program leaves in {scratch}; None for none

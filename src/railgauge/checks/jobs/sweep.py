@@ -18,32 +18,26 @@ from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
 from railgauge.campaign.folder import BEFORE, ENOUGH
-from railgauge.checks.framework import (
-    protections,
-    schedule,
-    slurm_queue,
-    subnet_reading,
-    summary,
-    topology,
-)
+from railgauge.checks.framework import schedule, slurm_queue, subnet_reading, summary, topology
 from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
-from railgauge.checks.framework.observation import ExitLine, Judged
+from railgauge.checks.framework.observation import ExitLine, Judged, Observation
 from railgauge.checks.framework.protections import JobEvidence
-from railgauge.checks.jobs import sweep_output
+from railgauge.checks.jobs import pair_counters, sweep_output
+from railgauge.checks.jobs.client_server import PairRun
+from railgauge.checks.jobs.sweep_end import SweepEnd
 from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
-from railgauge.checks.jobs.uplink_counters import Counting
+from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
 from railgauge.model import record
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, LOST, TAKEN, UNREACHED, Failure
-from railgauge.model.leaves import Leaves
-from railgauge.model.measurement import STANDS_OUT
+from railgauge.model.failure import DISTURBED, TAKEN, Failure
+from railgauge.model.measurement import STANDS_OUT, Load
 from railgauge.model.references import Reference
+from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
 from railgauge.node.orchestration.sweep_file import Place, Retests, Sweep
 from railgauge.node.orders.places import ClientServerOrder, SingleNodeOrder
 from railgauge.node.orders.ranks import LaunchList
 from railgauge.node.transport import results_file
-from railgauge.slurm import ends
 from railgauge.slurm import nodes as slurm_nodes
 
 #: What the conductor, its agents and Slurm's own work take beside the places.
@@ -55,18 +49,18 @@ _HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
 
-#: Why a place was not measured of which there is no event.
 #: The program of a job that measures by agents, below railgauge.node.
 CONDUCTOR = "orchestration.conductor"
 
+#: Why a place was not measured of which there is no event.
 _NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be read"
 
 
 class SweepCheck(StrictCheck):
     """One job over all nodes of its places, which it measures in rounds.
 
-    A concrete check gives its own `cases`, and `sweep = parameter(cases.sweeps, loggable=True)`. A
-    kind of check says what is to be run at the place at hand: `program`, `roles()` and `order()`.
+    A concrete check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)` and
+    `run_at()`, which for two nodes returns a PairRun (client_server.py).
     """
 
     sweep: SweepCase
@@ -74,7 +68,7 @@ class SweepCheck(StrictCheck):
     #: the module of railgauge.node that the job's batch script runs: it measures all places
     driver = CONDUCTOR
     #: the module of railgauge.node.runners that runs at a place
-    program: str
+    runner: str = "client_server"
     #: node -> why it was left out of this job
     _absent: Mapping[str, Failure]
     #: the places that this session is to measure, also those on nodes that were left out
@@ -83,27 +77,42 @@ class SweepCheck(StrictCheck):
     #: where switches between the nodes count what they carry
     _counting: Counting | None = None
 
-    # --- for subclasses ----------------------------------------------------------------------
+    # --- the place at hand -------------------------------------------------------------------
+
+    @property
+    def pair_run(self) -> PairRun:
+        """The run of the place at hand, between two nodes."""
+        run = self.place_run
+        if not isinstance(run, PairRun):
+            raise NotImplementedError(f"{type(self).__name__} gives no PairRun in run_at()")
+        return run
 
     def count_uplinks(self) -> Counting | None:
         """What the uplinks have carried before the job; None where nobody is asked."""
-        return None
+        fabric = self.partition_data.extras.fabric
+        if fabric is None or not self._between_pairs:
+            return None
+        return Counting(fabric.counters, beside=True)
 
     def roles(self) -> Mapping[str, str]:
         """The role of each node at the place at hand."""
-        raise NotImplementedError
+        return self.pair_run.nodes
 
     def order(self) -> ClientServerOrder | SingleNodeOrder:
         """The order for the nodes of the place at hand."""
-        raise NotImplementedError
+        return self.pair_run.order(self.bound_before)
 
     def expected_run_s(self) -> float:
         """How long the place at hand takes, about."""
-        raise NotImplementedError
+        return self.pair_run.expected_run_s
 
     def longest_run_s(self) -> float:
         """The longest that the place at hand may take."""
-        raise NotImplementedError
+        return self.pair_run.longest_run_s
+
+    def read(self) -> Observation:
+        run = self.pair_run
+        return run.judge(run, self, self.bound_before)
 
     # --- the case ------------------------------------------------------------------------------
 
@@ -131,8 +140,11 @@ class SweepCheck(StrictCheck):
     @property
     def paired_by(self) -> systems.Sweep | None:
         """How its pairs follow from its nodes; None for a check without pairs."""
-        between = isinstance(self.places[0], PairCase)
-        return schedule.of(self.partition_data) if between else None
+        return schedule.of(self.partition_data) if self._between_pairs else None
+
+    @property
+    def _between_pairs(self) -> bool:
+        return isinstance(self.places[0], PairCase)
 
     @functools.cached_property
     def _all_rounds(self) -> Sequence[Sequence[Case]]:
@@ -212,10 +224,8 @@ class SweepCheck(StrictCheck):
     @property
     def _retests(self) -> int:
         """The most rounds that may be added, of pairs that tell who is at fault."""
-        pairs = getattr(self, "program", "") == "client_server" and all(
-            isinstance(place, PairCase) for place in self.places
-        )
-        return schedule.of(self.partition_data).locate_rounds if pairs else 0
+        located = self.runner == "client_server" and self._between_pairs
+        return schedule.of(self.partition_data).locate_rounds if located else 0
 
     @property
     def longest_seconds(self) -> float:
@@ -264,13 +274,16 @@ class SweepCheck(StrictCheck):
                 places[len(places)] = Place(
                     number=len(places),
                     name=place.place,
-                    program=self.program,
+                    program=self.runner,
                     roles=roles,
                     order=order_numbers[text],
                     of=conditions.setdefault(condition, len(conditions)),
                 )
             numbers.append(tuple(range(first, len(places))))
-        names = slurm_nodes.names_of(self.pinned_nodes)
+        names, again = slurm_nodes.names_of(self.pinned_nodes), Retests()
+        if rounds := self._retests:
+            case = self.display_name, self.partition_data
+            again = _retests(rounds, *case, self.pinned_nodes, Path(self.stagedir))
         return Sweep(
             tool=self.tool_name,
             nodes=tuple(self.pinned_nodes),
@@ -280,36 +293,9 @@ class SweepCheck(StrictCheck):
             places=places,
             orders=tuple(orders),
             connect_limit_s=_CONNECT_S,
-            retests=self._how_again(leaves) if self._retests else Retests(),
+            retests=again,
             enough=str(campaign / ENOUGH) if campaign and slurm_queue.idle_only() else "",
         )
-
-    def _how_again(self, leaves: Leaves | None) -> Retests:
-        extras = self.partition_data.extras
-        before = self._rates_before()
-        routes = None
-        if extras.infiniband.static_routes:
-            routes = subnet_reading.static_routes(Path(self.stagedir))
-        hosts = {node.partition(".")[0] for node in self.pinned_nodes} | {*self.pinned_nodes}
-        return Retests(
-            rounds=self._retests,
-            slower=round(STANDS_OUT * extras.peer_spread, 3),
-            leaves={n: leaves.of_node[n] for n in self.pinned_nodes} if leaves else {},
-            hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
-            routes=routes.rows(hosts) if routes else (),
-            before=before,
-            change=extras.least_change if before else 0.0,
-        )
-
-    def _rates_before(self) -> Mapping[str, float]:
-        """The rate of each place in the campaign that this one is compared with."""
-        campaign = paths.campaign_folder()
-        try:
-            rates = record.read_rates(campaign / BEFORE) if campaign else None
-        except record.BrokenRecordError:
-            # Then nothing is measured again for what it was before; the comparison reads its own.
-            rates = None
-        return (rates or {}).get(self.display_name, {}).get(self.target.partition, {})
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -333,6 +319,15 @@ class SweepCheck(StrictCheck):
     def is_quiet(self, place: Case) -> bool:
         added = self._output.added_as(place)
         return added is not None and added.quiet
+
+    @property
+    def load(self) -> Load | None:
+        here = self.here
+        if isinstance(here, PairCase) and here.again:
+            added = [one.place for one in self._output.added if one.place.again == here.again]
+            return schedule.load(here, added)
+        number = self._round_of.get(here.place)
+        return None if number is None else schedule.load(here, self._rounds[number])
 
     @functools.cached_property
     def _round_of(self) -> Mapping[str, int]:
@@ -369,13 +364,13 @@ class SweepCheck(StrictCheck):
             is_lost = event is not None and event["outcome"] == "lost"
             lost = {node for node in place.nodes if node in self._raw.lost} if is_lost else set()
             has_output = event is not None and event["outcome"] in ("done", "late")
-            is_news = has_output or (lost - known_lost and self._came_to_its_end)
+            is_news = has_output or (lost - known_lost and self._end.came_to_its_end)
             if self.like(place) and not is_news:
                 # It was not planned, and says nothing new.
                 continue
             if event is None:
                 self.not_run[place.place] = _UNREAD if self._output.unreadable else _NO_EVENT
-            elif is_lost and not self._came_to_its_end:
+            elif is_lost and not self._end.came_to_its_end:
                 self.not_run[place.place] = _NO_EVENT
             elif event["outcome"] == "refused" or (lost and lost <= known_lost):
                 self.not_run[place.place] = event["why"]
@@ -389,81 +384,15 @@ class SweepCheck(StrictCheck):
         event = {} if failures else self._raw.places[self._output.number(place)]
         if event.get("outcome") == "lost":
             lost = [node for node in place.nodes if node in self._raw.lost]
-            failures = [failure for node in lost for failure in self._lost(node)]
+            failures = [failure for node in lost for failure in self._end.lost(node)]
         if not failures:
             judged = super().judge_place(place)
-            if judged.passed or not self._was_cut(event):
+            if judged.passed or not self._end.was_cut(event):
                 return judged
             failures = [
-                Failure(DISTURBED, f"not measured: Slurm says {self._job_state} for its job")
+                Failure(DISTURBED, f"not measured: Slurm says {self.job_end.state} for its job")
             ]
-        return Judged(place, dataclasses.replace(self._whole(), nodes=place.nodes), failures)
-
-    def _was_cut(self, event: results_file.Event) -> bool:
-        """Whether somebody ended the job, and with it the tools, in the round of this place. What
-        failed in an earlier round failed by itself.
-        """
-        by_others = self.driver == CONDUCTOR and self._job_state not in ends.OF_THE_NODES
-        return by_others and event["round"] not in self._raw.rounds
-
-    def _lost(self, node: str) -> list[Failure]:
-        """The failure of a node whose agent did not come, or went away."""
-        why = f"{node}: {self._raw.lost[node]}"
-        if self._raw.lost[node] == results_file.TERMINATED:
-            return [Failure(DISTURBED, f"not measured: {why}", (node,))]
-        if (slurm_words := ends.out_of_memory_on(self._job_error, node)) is not None:
-            step = "a larger memory limit of the partition's jobs: DefMemPerNode, MaxMemPerNode"
-            return [
-                Failure(
-                    ENVIRONMENT, f"Slurm ended the agent of {node}: {slurm_words}", (node,), step
-                )
-            ]
-        if node in self._raw.joined:
-            failed = ends.launch_failed_on(self._job_error)
-            if failed and self._raw.joined.keys() <= self._raw.lost.keys():
-                # Told so late that the rounds had begun, srun ends the tasks that it has started.
-                message = f"not measured: {why}; srun started no task on {', '.join(failed)}"
-                return [Failure(DISTURBED, message, (node,))]
-            launcher = self._conductors_node
-            silent = self._raw.lost[node].startswith(
-                (results_file.CONNECTION_ENDED, results_file.NO_ANSWER)
-            )
-            was_there = silent and ends.lost_its_connection(self._job_error, node)
-            if was_there and node != launcher and not slurm_nodes.dead([node]):
-                message = f"{why}; its agent was there, and lost the conductor on {launcher}"
-                return [Failure(UNREACHED, message, (launcher, node), _reach(launcher, node))]
-            step = f"scontrol show node {node}; dmesg there: was it started again, out of memory?"
-            return [Failure(LOST, why, (node,), step)]
-        if (lacks := protections.lacks(self._whole(), node)) is not None:
-            return [lacks]
-        if node in ends.launch_failed_on(self._job_error) and not slurm_nodes.dead([node]):
-            launcher = self._conductors_node
-            message = f"{why}; {node} answers Slurm's controller"
-            return [Failure(UNREACHED, message, (launcher, node), _reach(launcher, node))]
-        if not self._raw.joined and len(self._raw.lost) > 1:
-            # The conductor's own agent is as near as can be: the launch itself came to nothing.
-            message = f"not measured: {why}, nor did any other that srun was to start"
-            return [Failure(DISTURBED, message, (node,))]
-        return [Failure("silent-node", why, (node,), f"scontrol show node {node}")]
-
-    @property
-    def _came_to_its_end(self) -> bool:
-        """Whether the job ended by itself, by its conductor alone."""
-        end = self._raw.end
-        return self._job_state == "COMPLETED" and end is not None and not end["why"]
-
-    @property
-    def _conductors_node(self) -> str:
-        begin = self._raw.begin
-        return str(begin["host"]) if begin else self.pinned_nodes[0]
-
-    def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
-        """The conductor's node, if it died: only its failure ends a job with --no-kill. Accounting
-        may name another node, on which it looked for the conductor afterwards.
-        """
-        host = self._conductors_node
-        failed = self.job.state == "NODE_FAIL" and slurm_nodes.dead([host])
-        return (host,) if failed else ()
+        return Judged(place, dataclasses.replace(self._end.job, nodes=place.nodes), failures)
 
     def is_settled(self) -> bool:
         return self._output.event(self.here) is not None
@@ -477,35 +406,33 @@ class SweepCheck(StrictCheck):
 
     def job_failures(self) -> Sequence[Failure]:
         """The failures of a job that did not come to its own end."""
-        if (lost := slurm_queue.session.lost_host(self.job.jobid)) is not None:
-            return [lost]
-        end, unreadable = self._raw.end, self._output.unreadable
-        if unreadable:
-            failures = protections.failures_of_job(self._whole(), began=True)
-            return [*failures, Failure("output", unreadable)]
-        if end is None and not self._raw.places:
-            # Nothing of it began.
-            return protections.failures_of_job(self._whole(), began=False)
-        failures = protections.failures_of_job(self._whole(), began=True)
-        if not failures and (end is None or end["why"]):
-            why = end["why"] if end else "it left no end"
-            failures.append(Failure("no-exit-line", f"the conductor of the sweep: {why}"))
-        return failures
+        lost = slurm_queue.session.lost_host(self.job.jobid)
+        return self._end.failures() if lost is None else [lost]
 
-    def _whole(self) -> JobEvidence:
-        """The evidence of the job itself, without its places."""
+    @functools.cached_property
+    def _end(self) -> SweepEnd:
+        """The end of the job itself, without its places.
+
+        Only the failure of the conductor's node ends a job with --no-kill. Accounting may name
+        another node, on which it looked for the conductor afterwards.
+        """
+        begin, nodes = self._raw.begin, tuple(self.pinned_nodes)
+        host = str(begin["host"]) if begin else nodes[0]
+        failed = self.job.state == "NODE_FAIL" and slurm_nodes.dead([host])
         lines = [side.line for sides in self._raw.sides.values() for side in sides.values()]
-        return JobEvidence(
+        calls = tuple(call for line in lines if (call := call_of(line)) is not None)
+        job = JobEvidence(
             job_id=self.job.jobid,
-            job_state=self._job_state,
+            job_state=self.job_end.state,
             job_exit_code=self.job.exitcode,
-            job_error=self._job_error,
+            job_error=self.job_end.error,
+            left_output=self.job_end.left_output,
+            failed_nodes=(host,) if failed else (),
+            nodes=nodes,
+            calls=calls,
+            acceptance=self.gate == "acceptance",
             tool_errors={},
-            left_output=self._left_output,
-            failed_nodes=self._failed_nodes(tuple(self.pinned_nodes)),
-            nodes=tuple(self.pinned_nodes),
             ranks=0,
-            calls=tuple(call for line in lines if (call := call_of(line)) is not None),
             reading=None,
             expected={},
             expected_on={},
@@ -515,8 +442,36 @@ class SweepCheck(StrictCheck):
             references={},
             recorded=frozenset(),
             budgets=(),
-            acceptance=self.gate == "acceptance",
         )
+        return SweepEnd(job, self._output, host, by_rounds=self.driver == CONDUCTOR)
+
+    def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        return self._end.job.failed_nodes
+
+    def uplinks_carried(self) -> tuple[Sequence[Uplink], Mapping[str, tuple[int, int]]]:
+        """Of leaves whose uplinks nothing else used; FabricBalance checks that they are read."""
+        leaves, fabric = self._leaves, self.partition_data.extras.fabric
+        if self._counting is None or leaves is None or fabric is None or not self._between_pairs:
+            return (), {}
+        own = OwnTraffic(leaves.of_node, apart=fabric.hash == "layer3+4")
+        for place in (judged.place for judged in self.results):
+            if len({leaves.of_node.get(node) for node in place.nodes} - {None}) == 2:
+                with self.at(place):
+                    streams = self.pair_run.streams or 1
+                for counted in pair_counters.counted_runs(place, self._output):
+                    own.add(counted, streams)
+        try:
+            return own.alone_on(self._counting.carried())
+        except CountersError:
+            return (), {}
+
+    def notes_of_job(self) -> Sequence[str]:
+        """Where switches should have counted, and could not be read: who looks for a bad uplink
+        must not take what is missing for what is good.
+        """
+        unread = self._counting.unread if self._counting and self._between_pairs else ""
+        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or fix"
+        return (f"{problem} extras.fabric.counters",) if unread else ()
 
     # --- for ReFrame ---------------------------------------------------------------------------
 
@@ -530,5 +485,33 @@ class SweepCheck(StrictCheck):
         return summary.numbers(planned, not_run)
 
 
-def _reach(launcher: str, node: str) -> str:
-    return f"can {launcher} reach {node}? ping, and ip route get; then the other way round"
+def _retests(
+    rounds: int, case: str, partition: systems.Partition, nodes: Sequence[str], folder: Path
+) -> Retests:
+    """The orders for at most so many added rounds of a case; `folder` is that of its job."""
+    extras, leaves = partition.extras, topology.leaves_of(partition)
+    before = _rates_before(case, partition.name)
+    routes = None
+    if extras.infiniband.static_routes:
+        routes = subnet_reading.static_routes(folder)
+    hosts = {node.partition(".")[0] for node in nodes} | {*nodes}
+    return Retests(
+        rounds=rounds,
+        slower=round(STANDS_OUT * extras.peer_spread, 3),
+        leaves={node: leaves.of_node[node] for node in nodes} if leaves else {},
+        hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
+        routes=routes.rows(hosts) if routes else (),
+        before=before,
+        change=extras.least_change if before else 0.0,
+    )
+
+
+def _rates_before(case: str, partition: str) -> Mapping[str, float]:
+    """The rate of each place in the campaign that this one is compared with."""
+    campaign = paths.campaign_folder()
+    try:
+        rates = record.read_rates(campaign / BEFORE) if campaign else None
+    except record.BrokenRecordError:
+        # Then nothing is measured again for what it was before; the comparison reads its own.
+        rates = None
+    return (rates or {}).get(case, {}).get(partition, {})

@@ -19,6 +19,7 @@ from railgauge.checks.framework.cases import (
     left_to_the_series,
 )
 from railgauge.checks.framework.observation import ExitLine, Observation
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs import container
 from railgauge.checks.jobs.mpi_job import RanksCheck
 from railgauge.model.measurement import Measurement
@@ -102,6 +103,17 @@ def _programs(partition: Partition) -> Mapping[str, Application]:
     return programs
 
 
+def _programs_on_nodes(partition: Partition) -> Mapping[str, Sequence[str]]:
+    """None known of a program in an image, in the system's folder or on a path of its own."""
+    return {
+        program: []
+        for p in _programs(partition).values()
+        if not (p.placeholders or p.image or "PATH" in p.environment)
+        for program in (p.command[0], *p.programs)
+        if "{" not in program
+    }
+
+
 class ApplicationCheck(RanksCheck):
     """A program, started again and again in one job: a step a run, as MPI has to be launched.
 
@@ -110,18 +122,8 @@ class ApplicationCheck(RanksCheck):
 
     program: ApplicationCase
     tool = application
+    programs = Programs(more=_programs_on_nodes)
     metrics = ["application_time"]
-
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        """None known of a program in an image, in the system's folder or on a path of its own."""
-        return {
-            program: []
-            for p in _programs(partition).values()
-            if not (p.placeholders or p.image or "PATH" in p.environment)
-            for program in (p.command[0], *p.programs)
-            if "{" not in program
-        }
 
     def provider(self, program: str) -> str:
         field = f"extras.applications.{self.program.application}"

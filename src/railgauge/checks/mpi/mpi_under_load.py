@@ -18,12 +18,11 @@ from railgauge.checks.framework.cases import (
 )
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Observation
-from railgauge.checks.jobs.client_server import (
-    ClientServerMixin,
-    PairCases,
-    first_pair_alone,
-    neighbours,
-)
+from railgauge.checks.framework.place_run import no_bound, no_limit
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.client_server import PairRun, judge_one_link
+from railgauge.checks.jobs.pairs import PairCases, first_pair_alone, neighbours
+from railgauge.checks.tcp.streams import stream_run
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
@@ -31,7 +30,7 @@ from railgauge.model.references import Condition
 from railgauge.node.orders.ranks import MpiUnderLoadOrder, ProgramOrder
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.stack import activation
-from railgauge.systems import Mpi, Partition, Tcp
+from railgauge.systems import Mpi, Partition
 from railgauge.tools import Completeness, Reading, iperf2, mpi_allreduce, osu
 
 PHASES = ("alone", "beside")
@@ -77,7 +76,12 @@ def _mpi(partition: Partition) -> Mpi:
     return mpi
 
 
-class MpiBesideCheck(ClientServerMixin, StrictCheck):
+def _mpi_program(partition: Partition) -> Mapping[str, Sequence[str]]:
+    program = _mpi(partition).program
+    return {} if program == "allreduce" else {program: []}
+
+
+class MpiBesideCheck(StrictCheck):
     """An MPI program timed alone, then while iperf2 runs between the same two nodes: a job of two
     tasks in two steps, as MPI has to be launched.
 
@@ -87,15 +91,9 @@ class MpiBesideCheck(ClientServerMixin, StrictCheck):
     pair: SettingCase
     here: SettingCase
     tool = iperf2
+    programs = Programs(iperf2, more=_mpi_program)
     num_tasks = 2
     num_tasks_per_node = 1
-    shares_devices = True
-
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        program = _mpi(partition).program
-        own = [program] if program != "allreduce" else []
-        return {**super().programs_on(partition), **{name: [] for name in own}}
 
     def provider(self, program: str) -> str:
         step = activation.bringing(program, self.current_system.name)
@@ -109,38 +107,33 @@ class MpiBesideCheck(ClientServerMixin, StrictCheck):
     def mpi(self) -> Mpi:
         return _mpi(self.partition_data)
 
-    @property
-    def setting(self) -> Tcp:
-        return self.mpi.settings[self.here.setting]
-
-    @property
-    def options(self) -> iperf2.Options:
-        return iperf2.Options(
-            streams=self.setting.streams,
-            duration_s=self.mpi.transfer_s,
-            window_bytes=self.setting.window_bytes,
-            congestion=self.setting.congestion,
+    def run_at(self, place: SettingCase, partition: Partition) -> PairRun:
+        """The transfer between both nodes."""
+        mpi, setting = self.mpi, self.mpi.settings[place.setting]
+        options = iperf2.Options(
+            streams=setting.streams,
+            duration_s=mpi.transfer_s,
+            window_bytes=setting.window_bytes,
+            congestion=setting.congestion,
             drain_s=5,
         )
+        return stream_run(
+            *(place, partition, options),
+            run_limit_s=int(mpi.transfer_s) + 30,
+            states={**iperf2.requested(options), "ranks": self.num_tasks},
+            required=["bandwidth", *(f"mpi_time_{phase}_{mpi.size_bytes}B" for phase in PHASES)],
+            limit_of=no_limit,
+            shares_devices=True,
+        )
 
-    def requested(self) -> Mapping[str, Any]:
-        return {**iperf2.requested(self.options), "ranks": self.num_tasks}
-
-    def required_metrics(self) -> Sequence[str]:
-        size = self.mpi.size_bytes
-        return ["bandwidth", *(f"mpi_time_{phase}_{size}B" for phase in PHASES)]
-
-    def commands(self) -> Mapping[str, list[str]]:
-        return iperf2.commands(self.options)
-
-    def _program(self) -> ProgramOrder:
+    def mpi_order(self, limit_s: int) -> ProgramOrder:
         """The order of the MPI program."""
         if self.mpi.program == "allreduce":
             tool, version = mpi_allreduce.TOOL, mpi_allreduce.version_argv()
             argv = mpi_allreduce.argv(self._allreduce())
         else:
             tool, version, argv = osu.TOOL, osu.version_argv(), osu.argv(self._osu())
-        return ProgramOrder(tool, tuple(argv), tuple(version), self.run_limit_s())
+        return ProgramOrder(tool, tuple(argv), tuple(version), limit_s)
 
     def _allreduce(self) -> mpi_allreduce.Options:
         return mpi_allreduce.Options(self.num_tasks, self.mpi.size_bytes, self.mpi.iterations)
@@ -153,15 +146,15 @@ class MpiBesideCheck(ClientServerMixin, StrictCheck):
     def start_both(self) -> None:
         """The same program is a step of its own before the one with the transfer."""
         names = slurm_nodes.names_of(self.pinned_nodes)
-        with self.at(self.pair):
-            orders = MpiUnderLoadOrder(
-                rank_variable=self.rank_variable,
-                tool=str(self.tool.TOOL),
-                names={node: tuple(others) for node, others in names.items()},
-                hosts={"server": self.server_node, "client": self.client_node},
-                order=self.order(),
-                mpi=self._program(),
-            )
+        run = self.run_at(self.pair, self.partition_data)
+        orders = MpiUnderLoadOrder(
+            rank_variable=self.rank_variable,
+            tool=str(self.tool.TOOL),
+            names={node: tuple(others) for node, others in names.items()},
+            hosts=run.nodes,
+            order=run.order(no_bound),
+            mpi=self.mpi_order(run.run_limit_s),
+        )
         self.run_on_nodes("runners.mpi_under_load", "mpi_under_load.json", orders)
         self.job.launcher.options += list(self.partition_data.extras.launch_options)
         launch = self.job.launcher.run_command(self.job)
@@ -173,13 +166,10 @@ class MpiBesideCheck(ClientServerMixin, StrictCheck):
     def expected_seconds(self) -> float:
         return float(self.mpi.transfer_s) + 5
 
-    def run_limit_s(self) -> int:
-        return int(self.mpi.transfer_s) + 30
-
     # --- what it left --------------------------------------------------------------------------
 
     def read(self) -> Observation:
-        transfer = super().read()
+        transfer = judge_one_link(self.run_at(self.here, self.partition_data), self, no_bound)
         lines = {phase: self._lines(phase) for phase in PHASES}
         calls = {phase: [line.call for line in lines[phase]] for phase in PHASES}
         readings = {phase: self._mpi(phase, calls[phase]) for phase in PHASES}
@@ -229,7 +219,7 @@ class MpiBesideCheck(ClientServerMixin, StrictCheck):
         named = measurement.with_state(phase)
         if phase == "alone":
             return named
-        return dataclasses.replace(named, **self.setting.model_dump())
+        return dataclasses.replace(named, **self.mpi.settings[self.here.setting].model_dump())
 
     def _not_beside(self, transfer: Observation) -> list[Failure]:
         """A transfer that was not there all the time: the program ran beside nothing."""

@@ -8,11 +8,12 @@ from typing import Any
 
 from reframe.core.builtins import run_after
 
+from railgauge import systems
 from railgauge.checks.framework import bounds
-from railgauge.checks.framework.cases import Case
 from railgauge.checks.framework.observation import Observation
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
-from railgauge.checks.preflight.firmware_and_tuning import of_states
+from railgauge.checks.preflight.node_state import StatePreconditions
 from railgauge.locating import gpu_copies
 from railgauge.locating.gpu_copies import Judged, SlowPart
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS, Failure
@@ -43,6 +44,35 @@ class GpuLinksCases(NodeCases):
         super().__init__("gpu", "gpu_links")
 
 
+class GpuLinksPrograms(Programs):
+    """nvbandwidth, which is not in the pinned stack."""
+
+    def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
+        return {nvbandwidth.TOOL: ()}
+
+    def folders(self, partition: Partition) -> Sequence[str]:
+        path = _links(partition).path
+        return (path,) if path else ()
+
+    def may_be_missing(self, partition: Partition) -> bool:
+        """Where the description does not require the check."""
+        return NAME not in partition.extras.required
+
+    def provider(self, program: str, system: str) -> str:
+        devices = [
+            device
+            for partition in systems.load(system).partitions
+            if partition.extras.gpu_links
+            for device in (partition.model_extra or {}).get("devices", [])
+        ]
+        arch = next((d.get("arch", "") for d in devices if d.get("type") == "gpu"), "")
+        return (
+            f"build {program}: spack install nvbandwidth@v0.8 +cuda "
+            f"cuda_arch={arch.removeprefix('sm_') or 'ARCH'}; its folder goes into "
+            "extras.gpu_links.path"
+        )
+
+
 class GpuLinksCheck(NodeCheck):
     """Does every link of a node's GPUs carry what it can?
 
@@ -52,33 +82,8 @@ class GpuLinksCheck(NodeCheck):
     program = "gpu_links"
     tool = nvbandwidth
     gating = ("copy_bandwidth_min",)
-
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        return {nvbandwidth.TOOL: ()}
-
-    @classmethod
-    def folders_on(cls, partition: Partition) -> Sequence[str]:
-        path = _links(partition).path
-        return (path,) if path else ()
-
-    @classmethod
-    def is_optional(cls, partition: Partition) -> bool:
-        """Where the description does not require it: nvbandwidth is not in the pinned stack."""
-        return NAME not in partition.extras.required
-
-    def provider(self, program: str) -> str:
-        gpu = next((g.get("arch", "") for g in self._gpus_of_reframe), "")
-        arch = gpu.removeprefix("sm_") or "ARCH"
-        return (
-            f"build {program}: spack install nvbandwidth@v0.8 +cuda cuda_arch={arch}; its folder "
-            "goes into extras.gpu_links.path"
-        )
-
-    @property
-    def _gpus_of_reframe(self) -> Sequence[Mapping[str, Any]]:
-        devices = (self.partition_data.model_extra or {}).get("devices", [])
-        return [device for device in devices if device.get("type") == "gpu"]
+    programs = GpuLinksPrograms()
+    preconditions = StatePreconditions()
 
     @property
     def links(self) -> GpuLinks:
@@ -92,9 +97,6 @@ class GpuLinksCheck(NodeCheck):
             tests = tuple(t for t in tests if nvbandwidth.WAYS[t] in ("from_host", "to_host"))
         return nvbandwidth.Options(tests)
 
-    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        return of_states(place)
-
     @run_after("setup")
     def ask_for_gpus(self) -> None:
         self.job.options += [f"--gpus-per-node={self.links.gpus}"]
@@ -104,7 +106,7 @@ class GpuLinksCheck(NodeCheck):
             self.links.limit_s,
             tuple(nvbandwidth.argv(self.options)),
             tuple(nvbandwidth.version_argv()),
-            path=tuple(self.folders_on(self.partition_data)),
+            path=tuple(self.programs.folders(self.partition_data)),
         )
 
     def requested(self) -> Mapping[str, Any]:

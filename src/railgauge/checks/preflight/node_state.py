@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import reframe.core.runtime as rt
 
-from railgauge import systems
 from railgauge.campaign import inventories
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.cases import Case, NodeCase
 from railgauge.checks.framework.check import StrictCheck
+from railgauge.checks.framework.dependencies import LINKS_ALONE, Preconditions
 from railgauge.checks.framework.observation import Facts, Judged, Observation
 from railgauge.checks.framework.stages import stages_so_far
 from railgauge.checks.jobs.single_node import NodeCases, NodeCheck, of_nodes
@@ -57,10 +57,19 @@ def of_states(place: Case) -> list[tuple[str, str]]:
     return of_nodes(NAME, NodeStateCases, place)
 
 
-def of_links(place: Case) -> list[tuple[str, str]]:
-    """The preflights of a place's nodes, where these have rails or a bond."""
-    partition = systems.load(rt.runtime().system.name).partition(place.partition)
-    return of_states(place) if has_links(partition.extras) else []
+class LinkPreconditions(Preconditions):
+    """The preflights of a place's nodes, of which rails and bond must be as expected."""
+
+    stopped_by = LINKS_ALONE
+
+    def finder(self, partition: Partition) -> Callable[[Case], Sequence[tuple[str, str]]]:
+        return of_states
+
+
+class StatePreconditions(LinkPreconditions):
+    """The same, of which firmware and tuning must be as expected; rails have their own probes."""
+
+    stopped_by = frozenset({"state"})
 
 
 class NodeStateCheck(NodeCheck):
@@ -91,7 +100,7 @@ class NodeStateCheck(NodeCheck):
 
     def satisfies(self, dependent: StrictCheck, judged: Judged) -> bool:
         """Whether nothing is wrong on the node but what `dependent` is measured in spite of."""
-        ignored = _METRICS.keys() - dependent.stopped_by
+        ignored = _METRICS.keys() - dependent.preconditions.stopped_by
         counts = {_METRICS[kind] for kind in ignored}
         bounds = {n: r for n, r in judged.evidence.references.items() if n not in counts}
         failures = [failure for failure in judged.failures if failure.kind not in ignored]

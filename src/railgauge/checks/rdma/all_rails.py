@@ -8,16 +8,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from railgauge.checks.framework.cases import Case, LeftOut, PairCase, is_series, left_to_the_series
 from railgauge.checks.framework.dependencies import nodes_in
-from railgauge.checks.framework.observation import Observation, as_one
-from railgauge.checks.jobs.client_server import PairCases, neighbours
-from railgauge.checks.jobs.parallel_links import Lane, exit_lines, facts_of, lanes_of
-from railgauge.checks.rdma.rail import RdmaCheck, fabric_of, of_rails
+from railgauge.checks.framework.observation import Facts, Observation, as_one
+from railgauge.checks.framework.place_run import BoundBefore, PlaceOutput
+from railgauge.checks.jobs.client_server import PairRun
+from railgauge.checks.jobs.pairs import PairCases, neighbours
+from railgauge.checks.jobs.parallel_links import Lane, lanes_of, observed
+from railgauge.checks.rdma.rail import (
+    RailPreconditions,
+    fabric_of,
+    limit,
+    link_order,
+    of_rails,
+    payload,
+    perftest_run,
+)
 from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.model.reported_traffic import Claim
-from railgauge.node.orders.places import LinkOrder
 from railgauge.systems import Partition
+from railgauge.tools import perftest
 
 #: The operation of the sum; that of a rail is followed by its name.
 OPERATION = "write_bidirectional"
@@ -62,109 +71,94 @@ class AllRails(PairCases[PairCase]):
         return {"operation": operations, "rails": [None, *(f"{rail}-{rail}" for rail in rails)]}
 
 
-class RailsCheck(RdmaCheck):
-    """ib_write_bw over every rail of two nodes at the same time, each to the same one.
+class AllRailsPreconditions(RailPreconditions):
+    """Paths of the nodes, and the RailProbes of all rails."""
 
-    A concrete check gives its own `cases = AllRails()` and `options`, which have a duration.
-    """
+    def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
+        paths, _ = self._preflights()
+        rails = range(fabric_of(partition).rails)
 
-    here: PairCase  # type: ignore[assignment] # a RailCase in RdmaCheck
-    # Of all rails at once there is no second run.
-    unmeasured = None
-
-    @property
-    def _rails(self) -> range:
-        return range(self.fabric.rails)
-
-    @functools.cached_property
-    def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
-        paths, _ = self._preflights
-
-        def before(place: Case) -> list[tuple[str, str]]:
+        def needs(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, PairCase)
-            return nodes_in(paths, place) + of_rails(*place.ends, self._rails)
+            return nodes_in(paths, place) + of_rails(*place.ends, rails)
 
-        return before
+        return needs
 
-    def link(self) -> LinkOrder:
-        return LinkOrder()
 
-    def links(self) -> Sequence[LinkOrder]:
-        return [self.rails_link(rail, rail) for rail in self._rails]
+def run_over_all(
+    place: PairCase, partition: Partition, options: perftest.Options, required: Sequence[str]
+) -> PairRun:
+    """perftest over every rail of two nodes at the same time, each to the same one.
 
-    def required_metrics(self) -> Sequence[str]:
-        size = self.options.size_bytes
-        return [*self.metrics, *(f"bandwidth_{name_of(rail)}_{size}B" for rail in self._rails)]
+    The options have a duration. Of all rails at once there is no second run.
+    """
+    fabric = fabric_of(partition)
+    of_each = [f"bandwidth_{name_of(rail)}_{options.size_bytes}B" for rail in range(fabric.rails)]
+    return perftest_run(
+        *(place, partition, options, [*required, *of_each]),
+        unmeasured=None,
+        links=[link_order(fabric, options, rail, rail) for rail in range(fabric.rails)],
+        limit_of=functools.partial(_limit, partition),
+        judge=_judge,
+    )
 
-    def placed(self, m: Measurement) -> Measurement:
-        return dataclasses.replace(super().placed(m), rails=m.rails)
 
-    # --- what they left ------------------------------------------------------------------------
+def _judge(run: PairRun, left: PlaceOutput, bound: BoundBefore) -> Observation:
+    count = fabric_of(run.partition).rails
+    rails = lanes_of(left, run.tool, map(name_of, range(count)))
+    readings = {rail.name: rail.reading for rail in rails}
+    reading = as_one(readings, "rails", lambda: _measured(rails), run.states)
+    apart: list[Failure] = []
+    if reading.ok:
+        apart = _apart(run, [rail.facts("client").get("ended_s") for rail in rails])
+    return observed(run, rails, reading, apart)
 
-    def read(self) -> Observation:
-        rails = lanes_of(self, map(name_of, self._rails))
-        lines = exit_lines(rails)
-        failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
-        readings = {rail.name: rail.reading for rail in rails}
-        reading = as_one(readings, "rails", lambda: self._measured(rails), self.requested())
-        if reading.ok:
-            failures += self._apart([rail.facts("client").get("ended_s") for rail in rails])
-        calls = [line.call for line in lines]
-        return Observation(reading, calls, facts_of(rails), failures, self._claims(rails))
 
-    def _measured(self, rails: Sequence[Lane]) -> list[Measurement]:
-        """The measurements: the sum of all rails, both ways, and each rail."""
-        each = []
-        for number, rail in zip(self._rails, rails, strict=True):
-            (measurement,) = (m for m in rail.reading.measurements if m.metric == "bandwidth")
-            operation = f"{OPERATION} {rail.name}"
-            each.append(
-                dataclasses.replace(measurement, operation=operation, rails=f"{number}-{number}")
-            )
-        like = dataclasses.replace(each[0], operation=OPERATION, rails=None, samples=None)
-        return [dataclasses.replace(like, value=sum(m.value for m in each)), *each]
-
-    def _apart(self, ended_s: Sequence[float | None]) -> list[Failure]:
-        """The failure of rails that were not measured all at once: all take equally long, so that
-        their ends show how far apart they began.
-        """
-        between = f"{self.client_node} and {self.server_node}"
-        known = [end for end in ended_s if end is not None]
-        if len(known) < len(ended_s):
-            message = f"nothing says whether the rails between {between} were measured at once"
-            return [Failure(RAILS_APART, message)]
-        apart_s, duration_s = max(known) - min(known), self.options.duration_s or 0
-        if apart_s <= _APART * duration_s:
-            return []
-        message = (
-            f"the rails between {between} were not all at work at once: their runs of {duration_s} "
-            f"s ended {apart_s:.1f} s apart"
+def _measured(rails: Sequence[Lane]) -> list[Measurement]:
+    """The measurements: the sum of all rails, both ways, and each rail."""
+    each = []
+    for number, rail in enumerate(rails):
+        (measurement,) = (m for m in rail.reading.measurements if m.metric == "bandwidth")
+        operation = f"{OPERATION} {rail.name}"
+        each.append(
+            dataclasses.replace(measurement, operation=operation, rails=f"{number}-{number}")
         )
-        step = "raise extras.rdma.perftest.together_s: rails may begin a quarter of it apart"
-        return [Failure(RAILS_APART, message, next_step=step)]
+    like = dataclasses.replace(each[0], operation=OPERATION, rails=None, samples=None)
+    return [dataclasses.replace(like, value=sum(m.value for m in each)), *each]
 
-    def _claims(self, rails: Sequence[Lane]) -> list[Claim]:
-        """The claims of every rail, both ways: its bytes may have taken another rail."""
-        claims = []
-        for rail in rails:
-            for side, node in (("server", self.server_node), ("client", self.client_node)):
-                for inward in (True, False):
-                    moved = [m for m in rail.reading.moved if (m.to == side) is inward]
-                    if moved:
-                        claims.append(self.claim(moved, side, node, inward, rail.facts(side)))
-        return claims
 
-    def limit(self, measurement: Measurement) -> Limit | None:
-        rail_limit = super().limit(measurement)
-        if rail_limit is None or measurement.operation != OPERATION:
-            return rail_limit
-        # Rails may share a cable, or the PCIe lanes behind their NIC.
-        count, node_gbits = self.fabric.rails, self.partition_data.extras.node_gbits
-        together = Limit(
-            count * rail_limit.value, rail_limit.unit, f"{rail_limit.reason}, {count} rails"
-        )
-        if node_gbits is None:
-            return together
-        of_node = self._payload(node_gbits, measurement.size_bytes, "write").both_ways()
-        of_node = dataclasses.replace(of_node, reason=f"{of_node.reason}, a node's NICs together")
-        return min(together, of_node, key=lambda limit: limit.value)
+def _apart(run: PairRun, ended_s: Sequence[float | None]) -> list[Failure]:
+    """The failure of rails that were not measured all at once: all take equally long, so that
+    their ends show how far apart they began.
+    """
+    between = f"{run.place.client} and {run.place.server}"
+    known = [end for end in ended_s if end is not None]
+    if len(known) < len(ended_s):
+        message = f"nothing says whether the rails between {between} were measured at once"
+        return [Failure(RAILS_APART, message)]
+    apart_s, duration_s = max(known) - min(known), run.tool.options.duration_s or 0
+    if apart_s <= _APART * duration_s:
+        return []
+    message = (
+        f"the rails between {between} were not all at work at once: their runs of {duration_s} "
+        f"s ended {apart_s:.1f} s apart"
+    )
+    step = "raise extras.rdma.perftest.together_s: rails may begin a quarter of it apart"
+    return [Failure(RAILS_APART, message, next_step=step)]
+
+
+def _limit(partition: Partition, measurement: Measurement, facts: Facts) -> Limit | None:
+    fabric, node_gbits = fabric_of(partition), partition.extras.node_gbits
+    rail_limit = limit(fabric, measurement, facts)
+    if rail_limit is None or measurement.operation != OPERATION:
+        return rail_limit
+    # Rails may share a cable, or the PCIe lanes behind their NIC.
+    count = fabric.rails
+    together = Limit(
+        count * rail_limit.value, rail_limit.unit, f"{rail_limit.reason}, {count} rails"
+    )
+    if node_gbits is None:
+        return together
+    of_node = payload(fabric, node_gbits, measurement.size_bytes, "write").both_ways()
+    of_node = dataclasses.replace(of_node, reason=f"{of_node.reason}, a node's NICs together")
+    return min(together, of_node, key=lambda limit: limit.value)

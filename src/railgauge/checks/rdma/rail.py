@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,23 +14,27 @@ import reframe.core.runtime as rt
 
 from railgauge import paths
 from railgauge.campaign import variables
-from railgauge.checks.framework import minimum_bounds, schedule
-from railgauge.checks.framework.cases import Case, Mismatch, RailCase
+from railgauge.checks.framework import schedule
+from railgauge.checks.framework.cases import Case, Mismatch, PairCase, RailCase
 from railgauge.checks.framework.dependencies import (
+    LINKS_ALONE,
     NODE,
     Known,
-    cases_needed,
+    Preconditions,
     known_places,
     nodes_in,
 )
-from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours, ring
+from railgauge.checks.framework.observation import Facts
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.client_server import PairRun, PairTool
+from railgauge.checks.jobs.pairs import PairCases, neighbours, ring
 from railgauge.checks.preflight.node_state import NAME, NodeStateCases
 from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.model.references import Condition, Reference
+from railgauge.model.references import Condition
 from railgauge.node.orders.places import LinkOrder, RailOrder
-from railgauge.systems import Extras, Partition, Perftest, Rdma
+from railgauge.systems import Partition, Perftest, Rdma
 from railgauge.tools import Moved, perftest
 
 Rails = Literal["first", "same", "each", "all"]
@@ -173,171 +178,144 @@ def _probes(
     return probes
 
 
-class RdmaCheck(PairCheck):
-    """perftest between two nodes.
+@dataclasses.dataclass(frozen=True)
+class RailPreconditions(Preconditions):
+    """Rails of the nodes, and the RailProbes of the rails where `probed`."""
 
-    A concrete check gives its own `cases = RailLinks(...)` and `options`.
-    """
+    probed: bool = True
+    stopped_by = LINKS_ALONE
 
-    here: RailCase
-    tool = perftest
-    helpers = (("ethtool", "--version"), ("rdma", "-V"))
-    unmeasured: str | None = perftest.NO_CLOCK.pattern
-    #: its numbers tell what another firmware or tuning than expected costs
-    stopped_by = frozenset({"path"})
-    #: whether the rails must have passed their RailProbe
-    needs_rails = True
+    def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
+        of_nodes, probes = self._preflights()
 
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        _, *options = perftest.version_argv()
-        all_of_them = {program: [program, *options] for program in perftest.PACKAGES[perftest.TOOL]}
-        return {**super().programs_on(partition), **all_of_them}
-
-    # --- for subclasses ----------------------------------------------------------------------
-
-    @property
-    def options(self) -> perftest.Options:
-        """The options of perftest."""
-        raise NotImplementedError
-
-    def ask(self, operation: str, test: str, gpu: bool = False, **options: Any) -> perftest.Options:
-        """perftest's options, with those that the system's data adds to all.
-
-        With `gpu` the buffers are in the memory of the GPU that has the rail's number.
-        """
-        return perftest.Options(
-            operation,  # type: ignore[arg-type] # Options refuses any other word
-            test,  # type: ignore[arg-type]
-            traffic_class=self.fabric.traffic_class,
-            pkey_index=self.fabric.pkey_index,
-            qp_timeout=self.tuning.qp_timeout,
-            cuda_device=self.here.server_rail if gpu else None,
-            **options,
-        )
-
-    # --- the job -------------------------------------------------------------------------------
-
-    @property
-    def fabric(self) -> Rdma:
-        return fabric_of(self.partition_data)
-
-    @property
-    def tuning(self) -> Perftest:
-        return self.fabric.perftest
-
-    def needs(self, place: Case) -> Sequence[tuple[str, str]]:
-        return self._before(place)
-
-    def cases_needed(self) -> Iterable[str]:
-        return cases_needed(self.places, self._before, self._preflights)
-
-    @property
-    def _preflights(self) -> tuple[Known, Known]:
-        """The preflights of nodes, and of rails."""
-        probes = known_rails() if self.needs_rails else {}
-        return known_places(NAME, NodeStateCases, NODE), probes
-
-    @functools.cached_property
-    def _before(self) -> Callable[[Case], list[tuple[str, str]]]:
-        """A place's needs, by what is looked up once: a large partition has a hundred thousand
-        places that ask.
-        """
-        of_nodes, probes = self._preflights
-
-        def before(place: Case) -> list[tuple[str, str]]:
+        def needs(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, RailCase)
             rails = {place.server_rail, place.client_rail}
             return nodes_in(of_nodes, place) + _rails_in(probes, place.ends, rails)
 
-        return before
+        return needs
 
-    def expected_path(self) -> dict[str, Any]:
-        fabric = self.fabric
-        return {
+    def cases(self) -> Collection[str]:
+        """A few places tell them, where there is one case of each."""
+        return {case for known in self._preflights() for case, _ in known.values()}
+
+    def _preflights(self) -> tuple[Known, Known]:
+        """The preflights of nodes, and of rails."""
+        probes = known_rails() if self.probed else {}
+        return known_places(NAME, NodeStateCases, NODE), probes
+
+
+_, *_VERSION = perftest.version_argv()
+
+#: The programs of perftest, and what tells the state of a rail.
+OTHERS = [[program, *_VERSION] for program in perftest.PACKAGES[perftest.TOOL]]
+HELPERS = (("ethtool", "--version"), ("rdma", "-V"))
+PROGRAMS = Programs(perftest, *OTHERS, helpers=HELPERS)
+
+
+def tuning_of(partition: Partition) -> Perftest:
+    return fabric_of(partition).perftest
+
+
+def ask(partition: Partition, operation: str, test: str, **options: Any) -> perftest.Options:
+    """perftest's options, with those that the system's data adds to all."""
+    fabric = fabric_of(partition)
+    return perftest.Options(
+        operation,  # type: ignore[arg-type] # Options refuses any other word
+        test,  # type: ignore[arg-type]
+        traffic_class=fabric.traffic_class,
+        pkey_index=fabric.pkey_index,
+        qp_timeout=fabric.perftest.qp_timeout,
+        **options,
+    )
+
+
+def perftest_run(
+    place: PairCase,
+    partition: Partition,
+    options: perftest.Options,
+    required: Sequence[str],
+    **changes: Any,
+) -> PairRun:
+    """perftest between two nodes, over the rails of the place unless `changes` say otherwise.
+
+    The required numbers must have a reference; peaks, rates and means are recorded with them.
+    """
+    fabric = fabric_of(partition)
+    gid_index = "{gid_index}" if has_gids(fabric) else None
+    run_s = float(options.duration_s or 3)
+    run = PairRun(
+        place=place,
+        partition=partition,
+        tool=PairTool(
+            module=perftest,
+            options=options,
+            server=perftest.server_argv(options, gid_index=gid_index),
+            client=perftest.client_argv(options, gid_index=gid_index),
+            version=perftest.version_argv(),
+        ),
+        required=required,
+        gated=required,
+        expected_run_s=run_s,
+        run_limit_s=int(run_s) + 60,
+        unmeasured=perftest.NO_CLOCK.pattern,
+        path={
             "emulation": "none",
             "link_layer": fabric.link_layer,
             "active_mtu_bytes": fabric.active_mtu_bytes,
-        }
-
-    def requested(self) -> Mapping[str, Any]:
-        return {**super().requested(), "active_mtu_bytes": self.fabric.active_mtu_bytes}
-
-    @property
-    def _gid_index(self) -> str | None:
-        """To be looked up on each node; InfiniBand needs none."""
-        return "{gid_index}" if self.fabric.link_layer == "Ethernet" else None
-
-    def commands(self) -> Mapping[str, list[str]]:
-        return {
-            "server": perftest.server_argv(self.options, gid_index=self._gid_index),
-            "client": perftest.client_argv(self.options, gid_index=self._gid_index),
-            "version": perftest.version_argv(),
-        }
-
-    def link(self) -> LinkOrder:
-        return self.rails_link(self.here.server_rail, self.here.client_rail)
-
-    def rails_link(self, server_rail: int, client_rail: int) -> LinkOrder:
-        """The order with which both sides find these rails."""
-        rails = RailOrder(
-            devices=self.fabric.devices,
-            names=tuple(self.fabric.names),
-            count=self.fabric.rails,
-            gid_type=self.fabric.gid_type if self._gid_index else None,
-            connection_manager=self.options.rdma_cm,
-            rails={"server": server_rail, "client": client_rail},
-        )
-        return LinkOrder(rdma=rails)
-
-    def expected_run_s(self) -> float:
-        return float(self.options.duration_s or 3)
-
-    def run_limit_s(self) -> int:
-        return int(self.expected_run_s()) + 60
-
-    # --- what it left --------------------------------------------------------------------------
-
-    def gates(self, measurement: Measurement) -> bool:
-        """What the check names; peaks, rates and means are recorded beside it."""
-        return measurement.variable in self.required_metrics()
-
-    def payload_share(self, moved: Moved, node_facts: Mapping[str, Any]) -> float | None:
-        return self._payload(1, moved.size_bytes, self.options.operation).value
-
-    def _payload(self, gbits: float, size_bytes: int | None, operation: str) -> Limit:
-        fabric = self.fabric
-        compute = limits.roce if fabric.link_layer == "Ethernet" else limits.infiniband
-        return compute(gbits, fabric.active_mtu_bytes, size_bytes, operation)
-
-    def limit(self, measurement: Measurement) -> Limit | None:
-        if measurement.unit != "Gb/s" or self.fabric.line_gbits is None:
-            return None
-        operation, _, both = measurement.operation.partition(" ")[0].partition("_")
-        one_way = self._payload(self.fabric.line_gbits, measurement.size_bytes, operation)
-        return one_way.both_ways() if both else one_way
+        },
+        states={"active_mtu_bytes": fabric.active_mtu_bytes},
+        limit_of=functools.partial(limit, fabric),
+        payload_share=functools.partial(_payload_share, fabric, options.operation),
+    )
+    if isinstance(place, RailCase):
+        rails = link_order(fabric, options, place.server_rail, place.client_rail)
+        run = dataclasses.replace(run, link=rails)
+    return dataclasses.replace(run, **changes)
 
 
-class RailProbeCheck(RdmaCheck):
-    """Some seconds of ib_write_bw over one rail: a link may look healthy and carry a tenth.
+def latency_metrics(iterations: int) -> tuple[str, str, str]:
+    """The typical latency and two percentiles; of few iterations the higher one is the maximum."""
+    few = perftest.is_maximum(iterations, 0.999)
+    return "latency", "latency_p99", "latency_max" if few else "latency_p999"
 
-    It is judged by what the link can carry where its rate is known, else by a stored floor.
-    """
 
-    needs_rails = False
+def has_gids(fabric: Rdma) -> bool:
+    """Whether a GID is to be looked up on each node; InfiniBand needs none."""
+    return fabric.link_layer == "Ethernet"
 
-    @classmethod
-    def unstated(cls, extras: Extras) -> Sequence[str] | None:
-        if extras.rdma is None:
-            return None
-        return ["rdma.line_gbits"] if extras.rdma.line_gbits is None else []
 
-    @property
-    def options(self) -> perftest.Options:
-        return self.ask("write", "bw", size_bytes=64 * 1024, duration_s=self.tuning.probe_s)
+def link_order(
+    fabric: Rdma, options: perftest.Options, server_rail: int, client_rail: int
+) -> LinkOrder:
+    """The order with which both sides find these rails."""
+    rails = RailOrder(
+        devices=fabric.devices,
+        names=tuple(fabric.names),
+        count=fabric.rails,
+        gid_type=fabric.gid_type if has_gids(fabric) else None,
+        connection_manager=options.rdma_cm,
+        rails={"server": server_rail, "client": client_rail},
+    )
+    return LinkOrder(rdma=rails)
 
-    def own_reference(self, measurement: Measurement) -> Reference | None:
-        limit = self.limit(measurement)
-        if limit is None or measurement.variable not in self.required_metrics():
-            return None
-        return minimum_bounds.of_rail(measurement, limit, self.current_system.name)
+
+def payload(fabric: Rdma, gbits: float, size_bytes: int | None, operation: str) -> Limit:
+    """What a link of this rate carries of messages of this size."""
+    compute = limits.roce if fabric.link_layer == "Ethernet" else limits.infiniband
+    return compute(gbits, fabric.active_mtu_bytes, size_bytes, operation)
+
+
+def _payload_share(
+    fabric: Rdma, operation: str, moved: Moved, node_facts: Mapping[str, Any]
+) -> float:
+    return payload(fabric, 1, moved.size_bytes, operation).value
+
+
+def limit(fabric: Rdma, measurement: Measurement, facts: Facts) -> Limit | None:
+    """The limit of one rail, of both directions where they are measured at once."""
+    if measurement.unit != "Gb/s" or fabric.line_gbits is None:
+        return None
+    operation, _, both = measurement.operation.partition(" ")[0].partition("_")
+    one_way = payload(fabric, fabric.line_gbits, measurement.size_bytes, operation)
+    return one_way.both_ways() if both else one_way

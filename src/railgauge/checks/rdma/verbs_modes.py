@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from railgauge.checks.framework.cases import RailUsageCase
-from railgauge.checks.framework.observation import Facts
-from railgauge.checks.rdma.rail import RailLinks, Rails, RdmaCheck, fabric_of
-from railgauge.model.call import Call
+from railgauge.checks.rdma.rail import RailLinks, Rails, fabric_of
 from railgauge.model.measurement import Measurement
 from railgauge.systems import Partition
-from railgauge.tools import Reading, perftest
+from railgauge.tools import perftest
 
 #: What perftest itself calls the operation of a usage. Of any other one it is WRITE, and the usage
 #: is told beside it.
@@ -52,23 +50,12 @@ class RailUsages(RailLinks):
         return {"operation": [operation_of(usage) for usage in self._here(partition)]}
 
 
-class UsageCheck(RdmaCheck):
-    """perftest over one rail of two nodes, in the usage of the place at hand.
+def variable_of(metric: str, usage: str, size_bytes: int) -> str:
+    """The name of a number of a usage."""
+    operation = operation_of(usage)
+    return Measurement(metric, 0, perftest.TOOL, operation, "", size_bytes).variable
 
-    A concrete check gives its own `cases = RailUsages(...)` and `options`.
-    """
 
-    here: RailUsageCase
-
-    @property
-    def usage(self) -> str:
-        return self.here.usage
-
-    def variable_of(self, metric: str, size_bytes: int) -> str:
-        """The name of a number of the usage at hand."""
-        operation = operation_of(self.usage)
-        return Measurement(metric, 0, perftest.TOOL, operation, "", size_bytes).variable
-
-    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
-        reading = super().reading(calls, facts, prefix)
-        return reading if self.usage in _OPERATIONS else reading.with_state(self.usage)
+def state_of(usage: str) -> str:
+    """What the operation of perftest's numbers lacks of a usage; "" where it says all."""
+    return "" if usage in _OPERATIONS else usage

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from railgauge.checks.framework.cases import (
     LeftOut,
@@ -21,12 +21,9 @@ from railgauge.checks.framework.cases import (
     left_to_the_series,
 )
 from railgauge.checks.framework.observation import Facts
-from railgauge.checks.jobs.client_server import (
-    ClientServerMixin,
-    PairCases,
-    first_pair_alone,
-    neighbours,
-)
+from railgauge.checks.framework.place_run import PlaceOutput
+from railgauge.checks.jobs.client_server import PairRun, RunPart
+from railgauge.checks.jobs.pairs import PairCases, first_pair_alone, neighbours
 from railgauge.model.call import Call
 from railgauge.model.failure import HOST_STATE, Failure
 from railgauge.node.orders.places import ClientServerOrder, CpuLoadOrder, HypervisorOrder
@@ -119,58 +116,48 @@ def contention_of(partition: Partition) -> Contention:
     return contention
 
 
-if TYPE_CHECKING:
-    _Mixin = ClientServerMixin
-else:
-    # Before the kind of check that it is mixed into, which is one.
-    _Mixin = object
+def stressors(partition: Partition) -> Mapping[str, Sequence[str]]:
+    """What keeps CPUs busy, where nodes have no hypervisor that does."""
+    own = set(partition.nodes) - contention_of(partition).hypervisors.keys()
+    return {PROGRAM: [PROGRAM, "--version"]} if own else {}
 
 
-class InState(_Mixin):
-    """What a check adds that measures between hosts in the state of the place at hand."""
+@dataclasses.dataclass(frozen=True)
+class HostsInState(RunPart):
+    """Both hosts in a state while the tool runs. `nodes`: role -> node."""
 
-    here: StateCase | RailStateCase
-
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        own = set(partition.nodes) - contention_of(partition).hypervisors.keys()
-        stressors = {PROGRAM: [PROGRAM, "--version"]} if own else {}
-        return {**super().programs_on(partition), **stressors}
+    nodes: Mapping[str, str]
+    state: HostState
+    contention: Contention
 
     @property
-    def contention(self) -> Contention:
-        return contention_of(self.partition_data)
+    def _on(self) -> dict[str, HypervisorOrder]:
+        return hypervisors(self.contention, self.nodes, self.state)
 
-    @property
-    def state(self) -> HostState:
-        return self.here.state
-
-    def order(self) -> ClientServerOrder:
-        nodes = {"server": self.server_node, "client": self.client_node}
-        on = hypervisors(self.contention, nodes, self.state)
-        here = [role for role in nodes if role not in on and self.state in LOADED]
+    def order(self, order: ClientServerOrder) -> ClientServerOrder:
+        on = self._on
+        here = [role for role in self.nodes if role not in on and self.state in LOADED]
         load = CpuLoadOrder(
             state=self.state,
             cores=self.contention.cores,
             program=(PROGRAM,),
-            at_most_s=self.start_limit_s + self.run_limit_s() + _AROUND_S,
+            at_most_s=order.start_limit_s + order.run_limit_s + _AROUND_S,
             on=on,
         )
         programs = dict.fromkeys(here, (PROGRAM,))
-        return dataclasses.replace(super().order(), programs=programs, contention=load)
+        return dataclasses.replace(order, programs=programs, contention=load)
 
-    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
-        reading = super().reading(calls, facts, prefix).with_state(self.state)
+    def reading(self, reading: Reading, facts: Facts) -> Reading:
         notes = [how(node, of_node.get("contention")) for node, of_node in facts.items()]
         return dataclasses.replace(reading, notes=(*reading.notes, *filter(None, notes)))
 
-    def _missing_program(self, facts: Facts) -> Failure | None:
+    def missing(self, facts: Facts) -> Failure | None:
         """Without the state nothing was run, as without a program."""
         no_state = {
             node: of_node["no_state"] for node, of_node in facts.items() if "no_state" in of_node
         }
         if not no_state:
-            return super()._missing_program(facts)
+            return None
         why = "; ".join(f"{node} could not be {self.state}: {w}" for node, w in no_state.items())
         step = "extras.contention: states, cores, hypervisors"
         return Failure(HOST_STATE, why, tuple(no_state), step)
@@ -179,19 +166,23 @@ class InState(_Mixin):
         """Where there is one NUMA node, nothing is far from anything."""
         unable = [of_node for of_node in facts.values() if "no_state" in of_node]
         nowhere = bool(unable) and all(of_node.get("one_numa_node") for of_node in unable)
-        return (self.state == "far" and nowhere) or super().may_be_left_out(facts)
+        return self.state == "far" and nowhere
 
-    def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
+    def failures(self, calls: Sequence[Call], facts: Facts, left: PlaceOutput) -> Sequence[Failure]:
         tool_s = max((call.seconds for call in calls if call.role == "client"), default=0.0)
-        nodes = {"server": self.server_node, "client": self.client_node}
-        on = hypervisors(self.contention, nodes, self.state)
-        failures = []
-        for role, node in nodes.items():
+        on, failures = self._on, []
+        for role, node in self.nodes.items():
             ran = any(call.role == role and call.exit_code is not None for call in calls)
             if ran and not (role in on and on[role].by_other):
                 observed = facts.get(node, {}).get("contention")
                 failures += in_other_state(node, observed, self.state, self.contention, tool_s)
-        return [*super().violations(calls, facts), *failures]
+        return failures
+
+
+def in_state(run: PairRun, state: HostState) -> PairRun:
+    """The run between hosts in a state, which is part of what it measures."""
+    part = HostsInState(run.nodes, state, contention_of(run.partition))
+    return dataclasses.replace(run, state=state, parts=(*run.parts, part))
 
 
 def hypervisors(

@@ -18,6 +18,7 @@ from railgauge.checks.framework import topology
 from railgauge.checks.framework.cases import Case, Cases, PairCase, PartitionCase, chosen_nodes
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import Judged, Observation
+from railgauge.checks.framework.programs import Programs
 from railgauge.checks.framework.protections import JobEvidence
 from railgauge.checks.framework.schedule import rounds
 from railgauge.checks.jobs.sweep import SweepCheck
@@ -32,7 +33,7 @@ from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
-from railgauge.model.uplinks import CountersError, Shares, Uplink
+from railgauge.model.uplinks import CountersError, Shares
 from railgauge.node.orders.places import ClientServerOrder
 from railgauge.systems import Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
@@ -119,13 +120,8 @@ class FabricCheck(SweepCheck):
 
     here: Case
     tool = iperf2
-    program = "client_server"
+    programs = Programs(iperf2)
     start_limit_s = 30
-
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        argv = cls.tool.version_argv()
-        return {argv[0]: argv}
 
     @property
     def fabric(self) -> Fabric:
@@ -199,9 +195,9 @@ class FabricCheck(SweepCheck):
         return []
 
     def judge_place(self, place: Case) -> Judged:
-        lost = [failure for node in sorted(self._raw.lost) for failure in self._lost(node)]
+        lost = [failure for node in sorted(self._raw.lost) for failure in self._end.lost(node)]
         if lost:
-            whole = dataclasses.replace(self._whole(), nodes=place.nodes)
+            whole = dataclasses.replace(self._end.job, nodes=place.nodes)
             return Judged(place, whole, lost)
         return StrictCheck.judge_place(self, place)
 
@@ -249,7 +245,9 @@ class FabricCheck(SweepCheck):
         ]
         least_even: list[Shares] = []
         try:
-            uplinks = self._carried()
+            if self._counting is None:
+                raise CountersError("they were not counted")
+            uplinks = self._counting.kept(Path(self.stagedir))
             least_even = least_even_first(uplinks)
             if not refused:
                 moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
@@ -280,12 +278,6 @@ class FabricCheck(SweepCheck):
             dict(readings[0][1].seen),
             notes=(least_even_note(least_even),),
         )
-
-    def _carried(self) -> list[Uplink]:
-        """What each uplink carried; CountersError where that is not known."""
-        if self._counting is None:
-            raise CountersError("they were not counted")
-        return self._counting.kept(Path(self.stagedir))
 
 
 def together_gbits(rounds: Iterable[Iterable[Reading]]) -> float:

@@ -8,17 +8,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import reframe.core.runtime as rt
-from reframe.core.builtins import variable
 
-from railgauge.checks.framework.cases import LeftOut, TransferCase, is_series, left_to_the_series
+from railgauge.checks.framework.cases import (
+    LeftOut,
+    PairCase,
+    TransferCase,
+    is_series,
+    left_to_the_series,
+)
 from railgauge.checks.framework.observation import Facts
-from railgauge.checks.jobs.client_server import PairCases, PairCheck, first_pair_alone, neighbours
-from railgauge.checks.tcp.long_distance import of_another_length, over_long_way
-from railgauge.model import limits
+from railgauge.checks.framework.place_run import PlaceOutput
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.client_server import PairRun, PairTool, RunPart
+from railgauge.checks.jobs.pairs import PairCases, first_pair_alone, neighbours
+from railgauge.checks.tcp.long_distance import LongWay, without_emulation
+from railgauge.checks.tcp.streams import path_limit
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
-from railgauge.model.limits import Limit
-from railgauge.model.measurement import Measurement
 from railgauge.node.orders.places import ClientServerOrder, TransferOrder
 from railgauge.node.runners import wdt_url
 from railgauge.stack import activation
@@ -26,6 +32,9 @@ from railgauge.systems import Partition, Transfers, TransferTool, rehearsal
 from railgauge.tools import Moved, Reading, file_transfer, iperf3, wdt
 from railgauge.tools.common.lines import STDERR
 from railgauge.tools.file_transfer import DISCARDED, FileSet, Login
+
+#: How fast a node makes, or reads, files at least.
+_SLOWEST_DISK_BYTES_S = 100e6
 
 #: The program that sends or fetches the files, by tool.
 _CLIENTS = {
@@ -123,229 +132,117 @@ def _file_set(transfers: Transfers, name: str) -> FileSet:
     return FileSet(chosen.files, chosen.file_bytes)
 
 
-class TransferPairCheck(PairCheck):
-    """One tool between two neighbours, over their own path or over a long way.
+class TransferPrograms(Programs):
+    """Those of a transfer's tool, which a partition's data says where to find."""
 
-    A concrete check gives its own `cases = TransferCases("TOOL")`.
-    """
+    def __init__(self, tool: TransferTool, version: Sequence[str]) -> None:
+        super().__init__(None, version)
+        self._tool = tool
 
-    here: TransferCase
-    #: as in extras.transfers.tools
-    transfer_tool: TransferTool
-    #: the rate; the time is the same in other words
-    gating = ("bandwidth",)
-    #: the round trip may be this much longer than asked for: the path's own, and a busy machine's
-    slack_ms = variable(float, value=15.0)
-
-    @property
-    def transfers(self) -> Transfers:
-        return _transfers(self.partition_data)
-
-    @property
-    def round_trip_ms(self) -> float | None:
-        """The round trip of the long way; None over the path as it is."""
-        return self.here.round_trip_ms
-
-    @classmethod
-    def is_optional(cls, partition: Partition) -> bool:
-        return cls.transfer_tool in _transfers(partition).optional
-
-    @classmethod
-    def folders_on(cls, partition: Partition) -> Sequence[str]:
+    def folders(self, partition: Partition) -> Sequence[str]:
         return _transfers(partition).path
 
-    def provider(self, program: str) -> str:
-        step = activation.bringing(program, self.current_system.name)
+    def may_be_missing(self, partition: Partition) -> bool:
+        return self._tool in _transfers(partition).optional
+
+    def provider(self, program: str, system: str) -> str:
+        step = activation.bringing(program, system)
         return step or f"{program}: {file_transfer.PROVIDERS[program]}"
 
-    def programs(self) -> Mapping[str, list[str]]:
-        """The commands of each side; the first is the tool itself, or its server."""
-        raise NotImplementedError
 
-    def order(self) -> ClientServerOrder:
-        order = dataclasses.replace(
-            super().order(),
-            programs={role: tuple(names) for role, names in self.programs().items()},
-            path=tuple(self.transfers.path),
-        )
-        wan, round_trip_ms = self.partition_data.extras.wan, self.round_trip_ms
-        if wan is None or round_trip_ms is None:
-            return order
-        return over_long_way(order, wan, round_trip_ms, self.slack_ms)
+@dataclasses.dataclass(frozen=True)
+class SiteTool(RunPart):
+    """Programs of each side, the tool or its server first, and the folders to look in for them."""
 
-    def expected_path(self) -> dict[str, Any]:
-        expected = super().expected_path()
-        if self.round_trip_ms is not None:
-            # The emulation is the job's own.
-            del expected["emulation"]
-        return expected
+    programs: Mapping[str, Sequence[str]]
+    folders: Sequence[str]
 
-    def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
-        failures = list(super().violations(calls, facts))
-        missing = any("missing" in node_facts for node_facts in facts.values())
-        if self.round_trip_ms is not None and not missing:
-            node_facts, nodes = (
-                facts.get(self.client_node, {}),
-                (self.client_node, self.server_node),
-            )
-            failures += of_another_length(node_facts, nodes, self.round_trip_ms, self.slack_ms)
-        return failures
-
-    def limit(self, measurement: Measurement) -> Limit | None:
-        path = self.partition_data.extras
-        if measurement.unit == "Gb/s" and path.link_gbits and path.mtu_bytes:
-            return limits.tcp(path.link_gbits, path.mtu_bytes)
-        return None
-
-    def on_this_way(self, reading: Reading) -> Reading:
-        """The measurements, with the length of the way."""
-        measured = tuple(
-            dataclasses.replace(m, delay_ms=self.round_trip_ms) for m in reading.measurements
-        )
-        return dataclasses.replace(reading, measurements=measured)
+    def order(self, order: ClientServerOrder) -> ClientServerOrder:
+        programs = {role: tuple(names) for role, names in self.programs.items()}
+        return dataclasses.replace(order, programs=programs, path=tuple(self.folders))
 
 
-class StreamCheck(TransferPairCheck):
-    """iperf3 beside the transfers, to show what TCP carries without files."""
-
-    tool = iperf3
-    transfer_tool: TransferTool = "iperf3"
-    metrics = ["bandwidth", "stream_bandwidth_min", "retransmits"]
-
-    @property
-    def options(self) -> iperf3.Options:
-        transfers = self.transfers
-        return iperf3.Options(transfers.streams, transfers.duration_s, drain_s=5)
-
-    def requested(self) -> Mapping[str, Any]:
-        return {"streams": self.options.streams}
-
-    def programs(self) -> Mapping[str, list[str]]:
-        return {"server": ["iperf3"], "client": ["iperf3"]}
-
-    def commands(self) -> Mapping[str, list[str]]:
-        return {
-            "server": iperf3.server_argv(self.options),
-            "client": iperf3.client_argv(self.options),
-            "version": iperf3.version_argv(),
-        }
-
-    def expected_run_s(self) -> float:
-        return self.transfers.duration_s + 1.0
-
-    def run_limit_s(self) -> int:
-        return self.transfers.duration_s + 30
-
-    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
-        return self.on_this_way(super().reading(calls, facts, prefix))
+def _transfer_run(run: PairRun, programs: Mapping[str, Sequence[str]]) -> PairRun:
+    """The run of a tool of the site, over the path as it is or over the long way of its place."""
+    assert isinstance(run.place, TransferCase)
+    wan, round_trip_ms = run.partition.extras.wan, run.place.round_trip_ms
+    parts: list[RunPart] = [SiteTool(programs, _transfers(run.partition).path)]
+    if wan is not None and round_trip_ms is not None:
+        parts.append(LongWay(run.place, wan, round_trip_ms, always=False))
+        run = without_emulation(run)
+    limit = path_limit(run.partition)
+    return dataclasses.replace(run, parts=(*parts, *run.parts), limit_of=limit)
 
 
-class TransferCheck(TransferPairCheck):
-    """A set of files by one tool: made on one node, verified on the other.
+def stream_transfer(place: TransferCase, partition: Partition) -> PairRun:
+    """iperf3, to show what TCP carries without files."""
+    transfers = _transfers(partition)
+    options = iperf3.Options(transfers.streams, transfers.duration_s, drain_s=5)
+    run = PairRun(
+        place=place,
+        partition=partition,
+        tool=PairTool(
+            module=iperf3,
+            options=options,
+            server=iperf3.server_argv(options),
+            client=iperf3.client_argv(options),
+            version=iperf3.version_argv(),
+        ),
+        states={"streams": options.streams},
+        expected_run_s=transfers.duration_s + 1.0,
+        run_limit_s=transfers.duration_s + 30,
+    )
+    return _transfer_run(run, {"server": ["iperf3"], "client": ["iperf3"]})
 
-    Good is: the tool's exit code, every file there with its sha256 (unless the receiver was to
-    throw them away), nothing else there, and the rate at the reference.
-    """
 
-    program = "file_transfer"
-    #: what runs in the server's place: ssh, ftp or wdt
-    by: str
-    sender = "client"
-    #: how fast a node makes, or reads, files at least
-    slowest_disk_bytes_s = variable(float, value=100e6)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FilesTool(PairTool):
+    """A tool that sends files, judged by its exit code and the files that have arrived."""
 
-    # --- for subclasses ----------------------------------------------------------------------
+    file_set: FileSet
+    place: PairCase
+    #: the side that sends
+    sender: Literal["server", "client"] = "client"
 
     @property
-    def options(self) -> file_transfer.Options | wdt.Options:
-        raise NotImplementedError
+    def name(self) -> str:
+        return str(getattr(self.options, "tool", wdt.TOOL))
 
-    def configuration(self) -> Mapping[str, Mapping[str, str]]:
-        """The files that the tool reads, by side and path."""
-        return {}
-
-    def arrives(self) -> str | None:
-        """Where the files should be in the end; none where they are discarded."""
-        return "{scratch}/into/set"
-
-    # --- the job -------------------------------------------------------------------------------
-
-    @property
-    def tool_name(self) -> str:
-        return self.transfer_tool
-
-    @property
-    def files(self) -> FileSet:
-        assert self.here.file_set is not None  # or it is a stream
-        return _file_set(self.transfers, self.here.file_set)
-
-    def required_metrics(self) -> Sequence[str]:
-        size = self.files.file_bytes
-        return [f"bandwidth_{size}B", f"transfer_time_{size}B"]
-
-    def requested(self) -> Mapping[str, Any]:
-        return {"files": self.files.files}
-
-    def longest_run_s(self) -> float:
-        return 2 * self._prepare_limit_s + super().longest_run_s()
-
-    @property
-    def _prepare_limit_s(self) -> int:
-        return 30 + int(self.files.total_bytes / self.slowest_disk_bytes_s)
-
-    def order(self) -> ClientServerOrder:
-        transfer = TransferOrder(
-            by=self.by,
-            sender=self.sender,
-            files=self.files.files,
-            file_bytes=self.files.file_bytes,
-            scratch=self.transfers.scratch,
-            arrives=self.arrives(),
-            prepare_limit_s=self._prepare_limit_s,
-            configuration=self.configuration(),
-            replay=self.for_stand_in(),
-        )
-        return dataclasses.replace(super().order(), transfer=transfer)
-
-    def for_stand_in(self) -> Mapping[str, Any] | None:
-        """The document for a stand-in, where one runs in the tool's place."""
-        return None
-
-    def expected_run_s(self) -> float:
-        # Made, moved at a part of the link's rate, and verified.
-        gbits_s = 0.2 * (self.partition_data.extras.link_gbits or 10)
-        size = self.files.total_bytes
-        return 2 + 2 * size / 1e9 + size * 8e-9 / gbits_s
-
-    def run_limit_s(self) -> int:
-        return self.transfers.timeout_s
-
-    # --- what it left --------------------------------------------------------------------------
-
-    def reading(self, calls: Sequence[Call], facts: Facts, prefix: str = "") -> Reading:
+    def read(
+        self, left: PlaceOutput, calls: Sequence[Call], facts: Facts, prefix: str = ""
+    ) -> Reading:
         # What the receiver's side has, as `file_set verify` tells it.
-        receiver = self.client_node if self.sender == "server" else self.server_node
-        verified = facts.get(receiver, {}).get("arrived")
-        arrived = None if verified is None else json.dumps(verified)
-        manifest = self.text("manifest.json") or None
-        reading = self.on_this_way(self.judged(calls, arrived, manifest))
-        return dataclasses.replace(reading, moved=self._moved(reading))
-
-    def _moved(self, reading: Reading) -> tuple[Moved, ...]:
-        """The claim of all files to the receiver, in the time of the tool's call."""
-        times = [m.value for m in reading.measurements if m.metric == "transfer_time"]
         to: Literal["server", "client"] = "client" if self.sender == "server" else "server"
-        return tuple(Moved(self.files.total_bytes, seconds, to) for seconds in times[:1])
+        verified = facts.get(getattr(self.place, to), {}).get("arrived")
+        arrived = None if verified is None else json.dumps(verified)
+        reading = self._judged(left, calls, arrived, left.text("manifest.json") or None)
+        # The claim of all files to the receiver, in the time of the tool's call.
+        times = [m.value for m in reading.measurements if m.metric == "transfer_time"][:1]
+        moved = (Moved(self.file_set.total_bytes, seconds, to) for seconds in times)
+        return dataclasses.replace(reading, moved=tuple(moved))
 
-    def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
-        """The tool's reading, by its calls and the files on the other side."""
-        options = self.options
-        assert isinstance(options, file_transfer.Options)
-        return file_transfer.read(arrived, sent=sent, calls=calls, options=options)
+    def _judged(
+        self, left: PlaceOutput, calls: Sequence[Call], arrived: str | None, sent: str | None
+    ) -> Reading:
+        if isinstance(self.options, file_transfer.Options):
+            return file_transfer.read(arrived, sent=sent, calls=calls, options=self.options)
+        client, server = left.output("client"), left.output("server")
+        known = {"calls": calls, "options": self.options, "arrived": arrived, "sent": sent}
+        return wdt.read(client, server=server, **known)
 
-    def violations(self, calls: Sequence[Call], facts: Facts) -> Sequence[Failure]:
-        """The failures, also the tool's last words, and files that a node has kept."""
-        failures = list(super().violations(calls, facts))
+
+@dataclasses.dataclass(frozen=True)
+class SentFiles(RunPart):
+    """The files that one side makes and the other verifies."""
+
+    transfer: TransferOrder
+
+    def order(self, order: ClientServerOrder) -> ClientServerOrder:
+        return dataclasses.replace(order, transfer=self.transfer)
+
+    def failures(self, calls: Sequence[Call], facts: Facts, left: PlaceOutput) -> Sequence[Failure]:
+        """The tool's last words, and files that a node has kept."""
+        failures = []
         for node, node_facts in sorted(facts.items()):
             if "scratch_left" in node_facts:
                 message = f"{node_facts['scratch_left']} could not be removed from {node}"
@@ -356,155 +253,152 @@ class TransferCheck(TransferPairCheck):
                 )
                 failures.append(Failure("output", message, (node,)))
         for call in calls:
-            words = self._last_words_of(call.role) if call.failure else ""
+            words = _last_words(left.output(call.role)) if call.failure else ""
             if words:
                 message = f"{call.tool} ({call.role}) on {call.host} said last: {words}"
                 failures.append(Failure("last-words", message))
         return failures
 
-    def _last_words_of(self, role: str) -> str:
-        lines = wdt_url.redacted(self.output(role)).splitlines()
-        lines_said = [line.removeprefix(STDERR).strip() for line in lines]
-        return next((line[:300] for line in reversed(lines_said) if line), "")
+
+def _last_words(output: str) -> str:
+    lines = wdt_url.redacted(output).splitlines()
+    lines_said = [line.removeprefix(STDERR).strip() for line in lines]
+    return next((line[:300] for line in reversed(lines_said) if line), "")
 
 
-class WdtCheck(TransferCheck):
+def _files_of(place: TransferCase, partition: Partition) -> FileSet:
+    assert place.file_set is not None  # or it is a stream
+    return _file_set(_transfers(partition), place.file_set)
+
+
+def _files_run(
+    place: TransferCase,
+    partition: Partition,
+    tool: FilesTool,
+    programs: Mapping[str, Sequence[str]],
+    **transfer: Any,
+) -> PairRun:
+    """A set of files by one tool: made on one node, verified on the other."""
+    files, transfers = tool.file_set, _transfers(partition)
+    prepare_limit_s = 30 + int(files.total_bytes / _SLOWEST_DISK_BYTES_S)
+    order = TransferOrder(
+        sender=tool.sender,
+        files=files.files,
+        file_bytes=files.file_bytes,
+        scratch=transfers.scratch,
+        prepare_limit_s=prepare_limit_s,
+        **{"arrives": "{scratch}/into/set", "configuration": {}, **transfer},
+    )
+    # Made, moved at a part of the link's rate, and verified.
+    gbits_s = 0.2 * (partition.extras.link_gbits or 10)
+    size = files.total_bytes
+    run = PairRun(
+        place=place,
+        partition=partition,
+        tool=tool,
+        required=[f"{metric}_{files.file_bytes}B" for metric in ("bandwidth", "transfer_time")],
+        states={"files": files.files},
+        expected_run_s=2 + 2 * size / 1e9 + size * 8e-9 / gbits_s,
+        run_limit_s=transfers.timeout_s,
+        prepare_limit_s=prepare_limit_s,
+        parts=(SentFiles(order),),
+    )
+    return _transfer_run(run, programs)
+
+
+def by_wdt(place: TransferCase, partition: Partition) -> PairRun:
     """WDT: many connections, and threads on both sides. Both ends must report success."""
-
-    tool = wdt
-    transfer_tool: TransferTool = "wdt"
-    by = "wdt"
-
-    @property
-    def options(self) -> wdt.Options:
-        transfers = self.transfers
-        return wdt.Options(
-            self.files,
-            streams=transfers.streams,
-            encryption=transfers.wdt.encryption,
-            skip_writes=self.here.discarded,
-            start_port=transfers.wdt.start_port,
-        )
-
-    def programs(self) -> Mapping[str, list[str]]:
-        return {"server": ["wdt"], "client": ["wdt"]}
-
-    def commands(self) -> Mapping[str, list[str]]:
-        return {
-            "server": wdt.receiver_argv(self.options, "{scratch}/into"),
-            "client": wdt.sender_argv(self.options, "{scratch}/set"),
-            "version": wdt.version_argv(),
-        }
-
-    def arrives(self) -> str | None:
-        return None if self.options.skip_writes else "{scratch}/into"
-
-    def for_stand_in(self) -> Mapping[str, Any] | None:
-        happening = rehearsal.scenario()
-        if happening is None:
-            return None
-        here = set(happening.nodes) <= set(self.here.nodes)
-        return {"scenario": happening.name if here else "healthy"}
-
-    def judged(self, calls: Sequence[Call], arrived: str | None, sent: str | None) -> Reading:
-        client, server = self.output("client"), self.output("server")
-        return wdt.read(
-            client, server=server, calls=calls, options=self.options, arrived=arrived, sent=sent
-        )
+    files, transfers = _files_of(place, partition), _transfers(partition)
+    options = wdt.Options(
+        files,
+        streams=transfers.streams,
+        encryption=transfers.wdt.encryption,
+        skip_writes=place.discarded,
+        start_port=transfers.wdt.start_port,
+    )
+    tool = FilesTool(
+        module=wdt,
+        options=options,
+        server=wdt.receiver_argv(options, "{scratch}/into"),
+        client=wdt.sender_argv(options, "{scratch}/set"),
+        version=wdt.version_argv(),
+        file_set=files,
+        place=place,
+    )
+    replay, happening = None, rehearsal.scenario()
+    if happening is not None:
+        # A stand-in runs in the tool's place.
+        here = set(happening.nodes) <= set(place.nodes)
+        replay = {"scenario": happening.name if here else "healthy"}
+    return _files_run(
+        *(place, partition, tool, {"server": ["wdt"], "client": ["wdt"]}),
+        by="wdt",
+        arrives=None if options.skip_writes else "{scratch}/into",
+        replay=replay,
+    )
 
 
-class _ByProgram(TransferCheck):
-    """A tool that is judged by its exit code and the files that have arrived."""
+def _site_tool(
+    place: TransferCase,
+    partition: Partition,
+    name: file_transfer.Tool,
+    configuration: str,
+    *transfer: Any,
+    sender: Literal["server", "client"] = "client",
+) -> FilesTool:
+    """A tool whose server reads a configuration; `transfer` are login, source and destination."""
+    files = _files_of(place, partition)
+    streams = 1 if name in ("scp", "hpn-scp") else _transfers(partition).streams
+    options = file_transfer.Options(name, files, streams=streams)
+    return FilesTool(
+        module=file_transfer,
+        options=options,
+        server=file_transfer.server_argv(options, "{program}", configuration),
+        client=file_transfer.client_argv(options, *transfer),
+        version=file_transfer.version_argv(name),
+        file_set=files,
+        place=place,
+        sender=sender,
+    )
 
-    tool = file_transfer
-    transfer_tool: file_transfer.Tool
 
-    @classmethod
-    def programs_on(cls, partition: Partition) -> Mapping[str, Sequence[str]]:
-        argv = file_transfer.version_argv(cls.transfer_tool)
-        return {argv[0]: argv}
-
-
-class FtpCheck(_ByProgram):
+def by_ftp(place: TransferCase, partition: Partition) -> PairRun:
     """lftp from ProFTPD. The client pulls: only a download is cut into parallel pieces."""
-
-    transfer_tool = "lftp"
-    by = "ftp"
-    sender = "server"
-    login = Login(user="railgauge")
-
-    @property
-    def options(self) -> file_transfer.Options:
-        return file_transfer.Options("lftp", self.files, streams=self.transfers.streams)
-
-    def programs(self) -> Mapping[str, list[str]]:
-        return {"server": ["proftpd", "ftpasswd"], "client": ["lftp"]}
-
-    def commands(self) -> Mapping[str, list[str]]:
-        options, into = self.options, "{scratch}/into"
-        return {
-            "server": file_transfer.server_argv(options, "{program}", "{scratch}/proftpd.conf"),
-            "client": file_transfer.client_argv(options, self.login, "{remote}/set", into),
-            "version": file_transfer.version_argv("lftp"),
-        }
-
-    def configuration(self) -> Mapping[str, Mapping[str, str]]:
-        options, into = self.options, "{scratch}/into"
-        server = file_transfer.proftpd_configuration(
-            "{address}",
-            "{port}",
-            "{scratch}",
-            "{scratch}/passwd",
-            "{user}",
-            "{group}",
-            options.streams,
-        )
-        script = file_transfer.lftp_script(options, self.login, "{remote}/set", into)
-        return {"server": {"{scratch}/proftpd.conf": server}, "client": {"lftp.script": script}}
+    file = "{scratch}/proftpd.conf"
+    transfer = Login(user="railgauge"), "{remote}/set", "{scratch}/into"
+    tool = _site_tool(place, partition, "lftp", file, *transfer, sender="server")
+    server = file_transfer.proftpd_configuration(
+        *("{address}", "{port}", "{scratch}", "{scratch}/passwd", "{user}", "{group}"),
+        tool.options.streams,
+    )
+    script = file_transfer.lftp_script(tool.options, *transfer)
+    return _files_run(
+        *(place, partition, tool),
+        {"server": ["proftpd", "ftpasswd"], "client": ["lftp"]},
+        by="ftp",
+        configuration={"server": {file: server}, "client": {"lftp.script": script}},
+    )
 
 
-class SshCheck(_ByProgram):
+def by_ssh(place: TransferCase, partition: Partition, name: file_transfer.Tool) -> PairRun:
     """A tool that connects by ssh, to an sshd of this job's own. The client pushes."""
-
-    by = "ssh"
-    login = Login(user="{user}", identity="{scratch}/user", known_hosts="{scratch}/known_hosts")
-
-    @property
-    def options(self) -> file_transfer.Options:
-        streams = self.transfers.streams if self.transfer_tool == "bbcp" else 1
-        assert self.transfer_tool in ("scp", "hpn-scp", "bbcp")
-        return file_transfer.Options(self.transfer_tool, self.files, streams=streams)
-
-    def programs(self) -> Mapping[str, list[str]]:
-        client, server = file_transfer.PROGRAMS[self.options.tool]
-        ssh = "hpnssh" if client == "hpnscp" else "ssh"
-        # bbcp runs on both sides; its client starts the other one.
-        peers = ["bbcp"] if client == "bbcp" else []
-        return {
-            "server": [server, "ssh-keygen", *peers],
-            "client": [client, ssh, "ssh-keygen"],
-        }
-
-    def commands(self) -> Mapping[str, list[str]]:
-        options, into = self.options, "{remote}/into"
-        return {
-            "server": file_transfer.server_argv(options, "{program}", "{scratch}/sshd_config"),
-            "client": file_transfer.client_argv(options, self.login, "{scratch}/set", into),
-            "version": file_transfer.version_argv(options.tool),
-        }
-
-    def configuration(self) -> Mapping[str, Mapping[str, str]]:
-        server = file_transfer.sshd_configuration(
-            "{address}",
-            "{port}",
-            "{scratch}/host",
-            "{scratch}/authorized_keys",
-            "{user}",
-            # bbcp's other side may be in the stack, of which sshd's own path has nothing.
-            "{search_path}" if self.transfer_tool == "bbcp" else "",
-        )
-        known = file_transfer.known_hosts_line("{server}", "{port}", "{host_key}")
-        return {
-            "server": {"{scratch}/sshd_config": server},
-            "client": {"{scratch}/known_hosts": known},
-        }
+    file, known_hosts = "{scratch}/sshd_config", "{scratch}/known_hosts"
+    login = Login(user="{user}", identity="{scratch}/user", known_hosts=known_hosts)
+    transfer = login, "{scratch}/set", "{remote}/into"
+    tool = _site_tool(place, partition, name, file, *transfer)
+    client, server = file_transfer.PROGRAMS[name]
+    ssh = "hpnssh" if client == "hpnscp" else "ssh"
+    # bbcp runs on both sides; its client starts the other one.
+    peers = ["bbcp"] if client == "bbcp" else []
+    configuration = file_transfer.sshd_configuration(
+        *("{address}", "{port}", "{scratch}/host", "{scratch}/authorized_keys", "{user}"),
+        # bbcp's other side may be in the stack, of which sshd's own path has nothing.
+        "{search_path}" if name == "bbcp" else "",
+    )
+    known = file_transfer.known_hosts_line("{server}", "{port}", "{host_key}")
+    return _files_run(
+        *(place, partition, tool),
+        {"server": [server, "ssh-keygen", *peers], "client": [client, ssh, "ssh-keygen"]},
+        by="ssh",
+        configuration={"server": {file: configuration}, "client": {known_hosts: known}},
+    )

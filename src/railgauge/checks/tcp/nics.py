@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from railgauge.checks.framework.cases import (
     LeftOut,
@@ -15,18 +14,22 @@ from railgauge.checks.framework.cases import (
     mismatch_of_settings,
 )
 from railgauge.checks.framework.observation import Observation, as_one
-from railgauge.checks.jobs.client_server import PairCases, PairCheck, neighbours
-from railgauge.checks.jobs.parallel_links import Lane, exit_lines, facts_of, lanes_of
+from railgauge.checks.framework.place_run import BoundBefore, PlaceOutput
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.client_server import PairRun
+from railgauge.checks.jobs.pairs import PairCases, neighbours
+from railgauge.checks.jobs.parallel_links import Lane, lanes_of, observed
+from railgauge.checks.tcp.streams import link_limit, stream_run
 from railgauge.common.spread import jain
-from railgauge.model import limits
 from railgauge.model.failure import Failure
-from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Condition
-from railgauge.model.reported_traffic import Claim
 from railgauge.node.orders.places import LinkOrder
 from railgauge.systems import Nics, NicScale, Partition
 from railgauge.tools import ParseError, iperf2
+
+#: iperf2, and what tells the speed of a NIC.
+PROGRAMS = Programs(iperf2, helpers=[("ethtool", "--version")])
 
 
 class NicCases(PairCases[NicCase]):
@@ -73,109 +76,71 @@ def _nics(partition: Partition) -> Nics:
     return nics
 
 
-class NicsCheck(PairCheck):
+def nics_run(place: NicCase, partition: Partition) -> PairRun:
     """iperf2 over some logical NICs of two nodes at the same time, over each to its peer.
 
-    A concrete check gives its own `cases = NicCases(...)`. The bandwidth is what all
-    of them delivered, divided by the time from the start of the first to the end of the last: it is
-    too small where they did not run at once, and never too large.
+    The bandwidth is what all of them delivered, divided by the time from the start of the first to
+    the end of the last: it is too small where they did not run at once, and never too large.
     """
+    nics = _nics(partition)
+    setting = nics.settings[place.setting]
+    options = iperf2.Options(
+        streams=setting.streams,
+        duration_s=nics.duration_s,
+        window_bytes=setting.window_bytes,
+        congestion=setting.congestion,
+        drain_s=5,
+    )
+    run = stream_run(place, partition, options, run_limit_s=int(nics.duration_s) + 30)
+    # For nodes whose routes depend on the sender's address.
+    client = [*run.tool.client, "-B", "{own_address}"]
+    gbits = nics.gbits(place.nics)
+    return dataclasses.replace(
+        run,
+        tool=dataclasses.replace(run.tool, client=client),
+        path={"emulation": "none", "mtu_bytes": nics.mtu_bytes},
+        links=[LinkOrder(interface=name) for name in place.nics],
+        limit_of=link_limit(gbits, nics.mtu_bytes),
+        judge=_judge,
+    )
 
-    here: NicCase
-    tool = iperf2
-    metrics = ["bandwidth", "stream_bandwidth_min"]
-    helpers = (("ethtool", "--version"),)
 
-    @property
-    def nics(self) -> Nics:
-        return _nics(self.partition_data)
+def _judge(run: PairRun, left: PlaceOutput, bound: BoundBefore) -> Observation:
+    assert isinstance(run.place, NicCase)
+    names = run.place.nics
+    nics = lanes_of(left, run.tool, names)
+    between = f"{run.place.client} and {run.place.server}"
+    carried = {nic.name: _delivered_bytes(nic) for nic in nics}
+    failures = uneven(between, carried, _nics(run.partition).least_share)
+    readings = {nic.name: nic.reading for nic in nics}
+    reading = as_one(readings, "NICs", lambda: _measured(nics), run.states)
+    return observed(run, nics, reading, failures)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.here.nics
 
-    @property
-    def options(self) -> iperf2.Options:
-        setting = self.nics.settings[self.here.setting]
-        return iperf2.Options(
-            streams=setting.streams,
-            duration_s=self.nics.duration_s,
-            window_bytes=setting.window_bytes,
-            congestion=setting.congestion,
-            drain_s=5,
-        )
-
-    def requested(self) -> Mapping[str, Any]:
-        return iperf2.requested(self.options)
-
-    def expected_path(self) -> dict[str, Any]:
-        return {"emulation": "none", "mtu_bytes": self.nics.mtu_bytes}
-
-    def commands(self) -> Mapping[str, list[str]]:
-        commands = iperf2.commands(self.options)
-        # For nodes whose routes depend on the sender's address.
-        return {**commands, "client": [*commands["client"], "-B", "{own_address}"]}
-
-    def links(self) -> Sequence[LinkOrder]:
-        return [LinkOrder(interface=name) for name in self.names]
-
-    def expected_run_s(self) -> float:
-        return float(self.nics.duration_s) + 1
-
-    def run_limit_s(self) -> int:
-        return int(self.nics.duration_s) + 30
-
-    # --- what it left --------------------------------------------------------------------------
-
-    def read(self) -> Observation:
-        nics = lanes_of(self, self.names)
-        lines = exit_lines(nics)
-        between = f"{self.client_node} and {self.server_node}"
-        carried = {nic.name: _delivered_bytes(nic) for nic in nics}
-        failures = [f for line in lines for f in self.violations([], {line.call.host: line.facts})]
-        failures += uneven(between, carried, self.nics.least_share)
-        readings = {nic.name: nic.reading for nic in nics}
-        reading = as_one(readings, "NICs", lambda: self._measured(nics), self.requested())
-        calls = [line.call for line in lines]
-        return Observation(reading, calls, facts_of(nics), failures, self._claims(nics))
-
-    def _measured(self, nics: Sequence[Lane]) -> list[Measurement]:
-        by_metric: dict[str, list[Measurement]] = {}
-        for nic in nics:
-            for m in nic.reading.measurements:
-                by_metric.setdefault(m.metric, []).append(m)
-        like = dataclasses.replace(by_metric["bandwidth"][0], nics="+".join(self.names))
-        # What a side states of all its NICs together stands with the first.
-        facts = nics[0].facts("client")
-        span_s = facts.get("span_s", 0)
-        if not span_s > 0:
-            raise ParseError(0, "no time from the first start to the last end", "span_s")
-        values = {
-            "bandwidth": 8e-9 * sum(map(_delivered_bytes, nics)) / span_s,
-            "stream_bandwidth_min": min(m.value for m in by_metric["stream_bandwidth_min"]),
-        }
-        again = by_metric.get("retransmits", [])
-        if len(again) == len(nics):
-            values["retransmits"] = sum(m.value for m in again)
-        counted = facts.get("counters", {}).get("bytes", {})
-        sent = [counted[n]["tx"] for n in self.names if "tx" in counted.get(n, {})]
-        if len(self.names) > 1 and len(sent) == len(self.names) and any(sent):
-            values["jain_index"] = jain(sent)
-        return [dataclasses.replace(like, metric=name, value=v) for name, v in values.items()]
-
-    def _claims(self, nics: Sequence[Lane]) -> list[Claim]:
-        """The claims of every NIC: its bytes may have taken another NIC."""
-        return [
-            self.claim(nic.reading.moved, side, node, side == "server", nic.facts(side))
-            for nic in nics
-            for side, node in (("server", self.server_node), ("client", self.client_node))
-        ]
-
-    def limit(self, measurement: Measurement) -> Limit | None:
-        if measurement.unit != "Gb/s":
-            return None
-        gbits = self.nics.gbits(self.names)
-        return limits.tcp(gbits, self.nics.mtu_bytes) if gbits else None
+def _measured(nics: Sequence[Lane]) -> list[Measurement]:
+    by_metric: dict[str, list[Measurement]] = {}
+    for nic in nics:
+        for m in nic.reading.measurements:
+            by_metric.setdefault(m.metric, []).append(m)
+    names = [nic.name for nic in nics]
+    like = dataclasses.replace(by_metric["bandwidth"][0], nics="+".join(names))
+    # What a side states of all its NICs together stands with the first.
+    facts = nics[0].facts("client")
+    span_s = facts.get("span_s", 0)
+    if not span_s > 0:
+        raise ParseError(0, "no time from the first start to the last end", "span_s")
+    values = {
+        "bandwidth": 8e-9 * sum(map(_delivered_bytes, nics)) / span_s,
+        "stream_bandwidth_min": min(m.value for m in by_metric["stream_bandwidth_min"]),
+    }
+    again = by_metric.get("retransmits", [])
+    if len(again) == len(nics):
+        values["retransmits"] = sum(m.value for m in again)
+    counted = facts.get("counters", {}).get("bytes", {})
+    sent = [counted[name]["tx"] for name in names if "tx" in counted.get(name, {})]
+    if len(names) > 1 and len(sent) == len(names) and any(sent):
+        values["jain_index"] = jain(sent)
+    return [dataclasses.replace(like, metric=name, value=v) for name, v in values.items()]
 
 
 def _delivered_bytes(nic: Lane) -> int:

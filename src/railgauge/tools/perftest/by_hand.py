@@ -100,6 +100,7 @@ BY_HAND = ByHand(
         "queue_pairs": integer,
         "rdma_cm": yes_or_no,
         "connection_type": identifier,
+        "data_validation": yes_or_no,
     },
     _options,
     of_sides(TOOL, read),

@@ -151,6 +151,13 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
     ):
         if stated != wanted:
             complaints.append(f"{name} {stated}, expected {wanted}")
+    receives = options.bidirectional or role == (
+        "client" if options.operation == "read" else "server"
+    )
+    if options.data_validation and receives and output.validated_bytes is None:
+        complaints.append("no line VALIDATION, expected VALIDATION: PASSED with the bytes")
+    if output.validated_bytes is not None and not options.data_validation:
+        complaints.append("data was validated, expected a run without, which is faster")
     if output.sampled:
         complaints.append("samples without an end (--run_infinitely), expected a run that ends")
     expected = options.sizes
@@ -314,6 +321,8 @@ def _seen(outputs: Mapping[str, Output]) -> dict[str, Any]:
     }
     if indices := [output.gid_index for output in sides if output.gid_index is not None]:
         seen["gid_index"] = indices[0] if len(set(indices)) == 1 else indices
+    if any(output.validated_bytes is not None for output in sides):
+        seen["data_validation"] = True
     if bound := [output.bound_to_numa for output in sides if output.bound_to_numa is not None]:
         seen["bound_to_numa"] = bound[0] if len(set(bound)) == 1 else bound
     return seen

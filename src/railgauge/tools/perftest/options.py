@@ -53,6 +53,8 @@ class Options:
     qp_timeout: int | None = None
     #: number of the GPU that holds the buffers
     cuda_device: int | None = None
+    #: compare each byte that arrives with what was sent (26.04 and later); costs bandwidth
+    data_validation: bool = False
 
     def __post_init__(self) -> None:
         require_one_of(
@@ -61,7 +63,9 @@ class Options:
             operation=("write", "read", "send"),
             test=("bw", "lat"),
             connection_type=get_args(Connection),
-            **dict.fromkeys(("sweep", "bidirectional", "rdma_cm"), (False, True)),
+            **dict.fromkeys(
+                ("sweep", "bidirectional", "rdma_cm", "data_validation"), (False, True)
+            ),
         )
         require_integers(
             TOOL,
@@ -87,6 +91,14 @@ class Options:
             ),
             (self.sweep and self.duration_s is not None, "runs no sweep with duration_s"),
             (latency and self.bidirectional, "measures no latency with bidirectional"),
+            (
+                self.data_validation and (latency or self.operation == "send"),
+                "validates data in bandwidth tests of write and read only",
+            ),
+            (
+                self.data_validation and (self.sweep or self.connection_type != "RC"),
+                "validates data of one size and connection type RC only",
+            ),
             (
                 self.connection_type == "UD" and self.operation != "send",
                 "runs UD with send only",
@@ -153,7 +165,14 @@ def server_argv(
         argv.append(f"--pkey_index={options.pkey_index}")
     if options.cuda_device is not None:
         argv.append(f"--use_cuda={options.cuda_device}")
+    if options.data_validation:
+        argv.append("--data_validation")
     return argv
+
+
+def can_validate(help_text: str) -> bool:
+    """Whether this perftest validates data, by what `ib_write_bw --help` prints."""
+    return "--data_validation" in help_text.split()
 
 
 def client_argv(

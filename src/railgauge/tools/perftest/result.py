@@ -81,6 +81,8 @@ class Output:
     rows: tuple[Bandwidth | Latency, ...]
     #: whether perftest bound itself to a NUMA node (26.04 and later); None where it is not stated
     bound_to_numa: bool | None = None
+    #: bytes that this side found to be as they were sent; None where nothing was validated
+    validated_bytes: int | None = None
     #: the rows are samples of one size (--run_infinitely), which have no end
     sampled: bool = False
 

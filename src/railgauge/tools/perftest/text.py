@@ -63,6 +63,13 @@ _LAT_DURATION_COLUMNS = {"size", "iterations", "avg", "tps"}
 #: What perftest prints where rounding made its variance negative; nothing is judged by it.
 _NO_STDEV = ("nan", "-nan")
 
+# https://github.com/linux-rdma/perftest 26.04, src/perftest_resources.c:
+# data_validation_stop_and_report. The exit code says nothing of it. `VALIDATION: FAILED` is a line
+# of failure like others.
+_VALIDATION = re.compile(
+    r"VALIDATION: (?:PASSED(?: \([\w ]{1,40}\))? - [0-9]{1,18} chunks, ([0-9]{1,18}) bytes\b.*)?"
+)
+
 #: What --report-both prints above the table of each way, in its order.
 _PARTS = ["Local results:", "Remote results:"]
 # The sum of two rounded numbers, of which small ones have six digits.
@@ -168,6 +175,8 @@ class _Reader:
         #: of --report-both: the table of each way, below that of both
         self.parts: list[_Reader] = []
         self.ruled = False
+        #: of --data_validation
+        self.validated_bytes: int | None = None
         #: the line in which somebody ended it
         self.stopped = 0
         #: what a launcher put before the name of the test
@@ -181,6 +190,8 @@ class _Reader:
             self.tag = tag
         elif self.banner is None:
             return
+        elif validation := _VALIDATION.match(line):
+            self._take_validation(number, line, validation[1])
         elif line in _PARTS:
             self._take_part(number, line)
         elif self.parts:
@@ -193,6 +204,14 @@ class _Reader:
             self._take_table(number, line, tag)
         elif self.place == "closed" and _ROW_LIKE.match(line):
             raise ParseError(number, "a row below the end of the table", "nothing more")
+
+    def _take_validation(self, number: int, line: str, validated: str | None) -> None:
+        """How the bytes of a run with --data_validation compared with those that were sent."""
+        if validated is None or int(validated) == 0:
+            raise ParseError(number, quote(line), "VALIDATION: PASSED, with the bytes")
+        if self.validated_bytes is not None:
+            raise ParseError(number, "another validation", "one of each side")
+        self.validated_bytes = int(validated)
 
     def _take_banner(self, number: int, line: str) -> None:
         if self.banner is not None or (self.role and _WAITING in line):
@@ -359,6 +378,7 @@ class _Reader:
             link_type=self._stated("Link type"),
             gid_index=self._integer("GID index") if "GID index" in self.info else None,
             bound_to_numa="NUMA node" in self.info,
+            validated_bytes=self.validated_bytes,
             rdma_cm=self._stated("rdma_cm QPs") == "ON",
             local=tuple(self.addresses["local"]),
             remote=tuple(self.addresses["remote"]),

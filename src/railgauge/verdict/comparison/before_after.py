@@ -24,7 +24,12 @@ from railgauge import textfile
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
 from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
 from railgauge.tools import recognize
-from railgauge.verdict.comparison import link_changes, measurement_table, power
+from railgauge.verdict.comparison import (
+    collective_settings,
+    link_changes,
+    measurement_table,
+    power,
+)
 from railgauge.verdict.comparison.csvfile import separator
 from railgauge.verdict.comparison.link_changes import WORDS, Contrast, Samples, Word
 from railgauge.verdict.comparison.significance import Ints, numbered
@@ -35,8 +40,9 @@ DECIDING = ("latency", *(name for name, metric in METRICS.items() if metric.comp
 
 #: The columns of a campaign's table that its side is made of.
 TABLE_COLUMNS = (
+    "settings",
     *("gates", "vouched", "metric", "run", "condition", "launch", "nodes", "place", "peers"),
-    *("check", "value", "partition", "again", "settings", "tool", "version", "warmup"),
+    *("check", "value", "partition", "again", "tool", "version", "warmup"),
 )
 
 #: Columns of a file of anyone's numbers.
@@ -108,8 +114,8 @@ def of_tables(
                 margins, default=margin, return_dtype=pl.Float64
             ),
             nodes="nodes",
-            settings="settings",
             unit=pl.col("metric").replace_strict(units, return_dtype=pl.String),
+            settings="settings",
         )
         .collect()
     )
@@ -336,7 +342,7 @@ def compare(
     """The comparison of both sides; RailgaugeError where they have no place in common. What was
     measured with other settings on each side is missing on both.
     """
-    before, after = _apart_by_settings(before, after)
+    before, after = collective_settings.apart(before, after)
     rows = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
     # Only positive values have a logarithm; a place without any is missing.
     rows = _by_tool(rows.filter(pl.col("value") > 0))
@@ -359,51 +365,6 @@ def compare(
     places, missing = _places(links, result)
     classes = tuple(_classes(links, samples, result, level))
     return Comparison(places, classes, missing, result, samples)
-
-
-#: Stands between a condition and settings that only one side has.
-WITH = ", with "
-
-
-def _apart_by_settings(
-    before: pl.DataFrame, after: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Both sides without `settings`. Where both have some for a place and condition, and others,
-    the settings become part of the condition.
-    """
-    key = ["place", "condition"]
-    if not {"settings"} <= set(before.columns) & set(after.columns):
-        return (
-            before.drop("settings", strict=False),
-            after.drop("settings", strict=False),
-        )
-    known = [
-        side.filter(pl.col("settings").is_not_null())
-        .group_by(key)
-        .agg(pl.col("settings").unique().sort().str.join(" and "))
-        for side in (before, after)
-    ]
-    differing = (
-        known[0]
-        .join(known[1], on=key, suffix="_after")
-        .filter(pl.col("settings") != pl.col("settings_after"))
-        .select(key)
-        .with_columns(apart=True)
-    )
-
-    def parted(side: pl.DataFrame) -> pl.DataFrame:
-        suffix = pl.format("{}{}", pl.lit(WITH), pl.col("settings").fill_null("settings unknown"))
-        apart = pl.col("apart").is_not_null()
-        return (
-            side.join(differing, on=key, how="left", maintain_order="left")
-            .with_columns(
-                pl.when(apart).then(pl.col(name) + suffix).otherwise(pl.col(name)).alias(name)
-                for name in ("condition", "of_class")
-            )
-            .drop("apart", "settings")
-        )
-
-    return parted(before), parted(after)
 
 
 def _by_tool(rows: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.cases import read as read_cases
 from railgauge.verdict.campaign.outliers import launch
+from railgauge.verdict.comparison import collective_settings
 
 #: The table in a campaign's folder.
 FILE = "measurements.parquet"
@@ -158,7 +159,7 @@ def made_of(cases: Sequence[Case]) -> pl.DataFrame:
             "passed": case.passed,
             "retried": _key(case) in failed & several,
             "again": again,
-            "settings": settings(case),
+            "settings": collective_settings.of_case(case),
             "vouched": all(failure.kind in OF_THE_NUMBER for failure in case.failures),
         }
         for row in case.rows:
@@ -182,19 +183,6 @@ def _launches(cases: Sequence[Case]) -> dict[_LaunchKey, str]:
         key: f"launch {key[-1]} of {places[key]} places, {hostlist.fold(sorted(known))}"
         for key, known in nodes.items()
     }
-
-
-def settings(case: Case) -> str | None:
-    """`NVLS on, SHARP off, warm-up 5` of a collective; None where nothing says it."""
-    for facts in case.facts.values():
-        known = facts.get("collective")
-        if isinstance(known, Mapping):
-            words = [
-                f"{name} {'on' if known.get(key) else 'off'}"
-                for name, key in (("NVLS", "nvls"), ("SHARP", "sharp"))
-            ]
-            return ", ".join([*words, f"warm-up {known.get('warmup')}"])
-    return None
 
 
 def _launch_key(case: Case) -> _LaunchKey:

@@ -112,6 +112,7 @@ def propose(measured: Sequence[tuple[Campaign, pl.DataFrame]]) -> Proposal:
     reasons = [*_of_campaigns(campaigns), *_of_results(table), *_of_nodes(campaigns, table)]
     if table.is_empty():
         reasons.append("they have no number that needs a reference")
+    reasons += _of_settings(table)
     if not reasons:
         reasons += _of_numbers(table)
     if reasons:
@@ -183,11 +184,6 @@ def _of_results(table: pl.DataFrame) -> Iterator[str]:
     for tool, several in sorted(versions.items()):
         if len(several) > 1:
             yield f"several versions of {tool}: {_named(sorted(several))}"
-    settings = table.filter(pl.col("settings").is_not_null()).select("peers", "settings").unique()
-    for (peers,), several in settings.group_by("peers", maintain_order=True):
-        if several.height > 1:
-            yield f"several settings of {peers}: {_named(several['settings'].sort().to_list())}"
-            break
 
 
 def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[str]:
@@ -206,6 +202,15 @@ def _of_nodes(campaigns: Sequence[Campaign], table: pl.DataFrame) -> Iterator[st
                 f"several fingerprints on {partition}: {_named(sides)}; make the nodes agree, or "
                 f"measure those of one fingerprint: --nodes '{hostlist.fold(sorted(largest))}'"
             )
+
+
+def _of_settings(table: pl.DataFrame) -> Iterator[str]:
+    """Collectives that were measured with several settings, of the first condition."""
+    settings = table.filter(pl.col("settings").is_not_null()).select("peers", "settings").unique()
+    for (peers,), several in settings.group_by("peers", maintain_order=True):
+        if several.height > 1:
+            yield f"several settings of {peers}: {_named(several['settings'].sort().to_list())}"
+            return
 
 
 def _of_numbers(table: pl.DataFrame) -> Iterator[str]:

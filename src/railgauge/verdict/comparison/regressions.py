@@ -173,15 +173,11 @@ def _missing(compared: Comparison, earlier: Campaign) -> Iterator[Finding]:
         missing = compared.missing.filter(pl.col("side") == side)
         places = missing["place"].unique().sort().to_list()
         if places:
-            # Of what the other side has.
-            given = missing["condition"].str.extract(f"{before_after.WITH}(.*)").drop_nulls()
-            settings = f" with {' or '.join(given.unique().sort())}" if given.len() else ""
-            conditions = missing["condition"].str.split(before_after.WITH).list.first()
-            under = _first(conditions.unique().sort().to_list())
+            conditions = missing["condition"].unique().sort().to_list()
             yield Finding(
                 "inconclusive",
                 "missing",
-                f"{_first(places)}: no number{settings} {when} to compare under {under}",
+                f"{_first(places)}: no number {when} to compare under {_first(conditions)}",
             )
 
 

@@ -57,6 +57,7 @@ _STATED = {
     "congestion": "congestion control",
     "gid_index": "GID index",
     "warmup": "warm-up iterations",
+    "data_validation": "data validation",
 }
 
 

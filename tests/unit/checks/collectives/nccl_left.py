@@ -44,7 +44,7 @@ def launch(
     first = next(p for p in check.places if p.place == orders["places"][places[0]]["name"])
     with check.at(first):
         options = dataclasses.replace(
-            check.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
+            check.group.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
         )
     run = nccl_outputs.Run(options, rate=rate)
     gpu, table = check.fabric.gpu, nccl_outputs.printed(run).replace("NVIDIA GB200", "GPU")

@@ -58,7 +58,7 @@ def test_a_round_is_one_launch_of_pairs_in_the_order_of_their_nodes(check: Any) 
 def test_without_a_stored_number_no_launch_may_be_below_its_share_of_the_limit(check: Any) -> None:
     (order,) = check.orders().document()["orders"]
     with check.at(check.places[0]):
-        limit = check.limit(check._largest("busbw"))
+        limit = check.limit(check.group.largest("busbw"))
     assert order["least"] == dict.fromkeys(
         ("busbw", "busbw_in_place"), pytest.approx(0.4 * limit.value)
     )

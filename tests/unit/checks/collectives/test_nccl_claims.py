@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.checks.collectives.nccl import NcclCheck
+from railgauge.checks.collectives.nccl_run import NcclRun
 from railgauge.checks.framework.byte_accounting import contradictions
+from railgauge.checks.framework.cases import GroupCase
 from railgauge.model.failure import NOT_MEASURED
 from railgauge.model.measurement import Measurement
+from railgauge.systems.nccl import Transport
 from railgauge.tools import Completeness, Reading
 from tests.unit.systems.test_nccl_fabric import DEVICES, described
 
@@ -20,26 +22,24 @@ from tests.unit.systems.test_nccl_fabric import DEVICES, described
 CARRIED = 2 * 20 * 2**34
 
 
-def case(transport: str = "default", **changes: Any) -> Any:
+def case(transport: Transport = "default", operation: str = "all_reduce", **changes: Any) -> Any:
     """An all_reduce on n1 and n2, four GPUs and two NICs a node, as far as it is asked here."""
     check: Any = types.SimpleNamespace(
-        here=types.SimpleNamespace(nodes=("n1", "n2")),
-        operation="all_reduce",
+        place=GroupCase("p", operation, transport, ("n1", "n2")),
         ranks=8,
         domains=2,
-        transport=transport,
         fabric=described(),
         devices=[tuple(DEVICES), tuple(DEVICES)] if transport == "default" else [(), ()],
         options=types.SimpleNamespace(iterations=20),
     )
     vars(check).update(changes)
-    check._ways = types.MethodType(NcclCheck._ways, check)
-    for name in ("_node_share", "counted"):
-        vars(check)[name] = getattr(NcclCheck, name).fget(check)
+    check._ways = types.MethodType(NcclRun._ways, check)
+    for name in ("crosses_nics", "node_share", "counted"):
+        vars(check)[name] = getattr(NcclRun, name).fget(check)
     return check
 
 
-def claims(facts: dict[str, Any], transport: str = "default", **changes: Any) -> list[Any]:
+def claims(facts: dict[str, Any], transport: Transport = "default", **changes: Any) -> list[Any]:
     """What that case claims, by a reading of 20 iterations."""
     check = case(transport, **changes)
     measured = tuple(
@@ -49,7 +49,7 @@ def claims(facts: dict[str, Any], transport: str = "default", **changes: Any) ->
         for metric in ("time", "time_in_place")
     )
     reading = Reading(True, "", Completeness.PROVED, measured)
-    return list(NcclCheck.claims(check, reading, facts))
+    return list(NcclRun.claims(check, reading, facts))
 
 
 def counted(share: float, names: tuple[str, ...] = ("rdma/mlx5_0/1", "rdma/mlx5_1/1")) -> Any:

@@ -61,7 +61,8 @@ def sent_between_leaves(check: Any) -> int:
     """A rank sends a 32nd of each message to each of the 16 that are on the other leaf."""
     (place,) = check._chosen
     with check.at(place):
-        return 32 * 16 * int(check.options.run_bytes(check.options.sizes())) // 32
+        options = check.group.options
+        return 32 * 16 * int(options.run_bytes(options.sizes())) // 32
 
 
 def counted(check: Any, times: float = 1.0) -> uplink_counters.Counting:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from railgauge.checks.jobs.client_server import ClientServerMixin
+from railgauge.checks.jobs.client_server import link_failures
 
 
 def violations(**facts: Any) -> list[tuple[str, str]]:
     """(kind, message) of what one node's facts amount to."""
-    found = ClientServerMixin.violations(SimpleNamespace(), [], {"n6": {"device": "rxe0", **facts}})
+    found = link_failures({"n6": {"device": "rxe0", **facts}})
     assert all(failure.nodes == ("n6",) for failure in found)
     return [(failure.kind, failure.message) for failure in found]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from railgauge.checks.jobs.client_server import PairRun
 from railgauge.checks.jobs.group_launches import LaunchCheck
 from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.model import references
@@ -72,8 +74,7 @@ def check(
         check = ended_jobs.ended(known[request.param].kind(variant_num=0), tmp_path / "stage")
         check._rfm_dry_run = True  # it asks neither Slurm nor its preconditions
         if check.tool is iperf2:
-            asked = iperf2.Options(streams=4, duration_s=3, drain_s=5)
-            monkeypatch.setattr(type(check), "options", asked, raising=True)
+            monkeypatch.setattr(type(check), "run_at", asked(type(check).run_at))
         # The session's own configuration looks at every system.
         loaded.clear()
         check.select_places()
@@ -84,6 +85,19 @@ def check(
         else:
             leave(check, tmp_path / "stage")
         yield check
+
+
+def asked(run_at: Callable[..., PairRun]) -> Callable[..., PairRun]:
+    """The same runs, with the options of the recorded one."""
+    options = iperf2.Options(streams=4, duration_s=3, drain_s=5)
+
+    def recorded(check: Any, place: Any, partition: Any) -> PairRun:
+        run = run_at(check, place, partition)
+        tool = dataclasses.replace(run.tool, options=options)
+        states = {**run.states, **iperf2.requested(options)}
+        return dataclasses.replace(run, tool=tool, states=states)
+
+    return recorded
 
 
 def leave_sweep(check: Any) -> None:

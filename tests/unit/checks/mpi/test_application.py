@@ -142,7 +142,7 @@ def test_a_node_that_lacks_the_image_is_not_accused(check: Any) -> None:
 
 
 def test_all_programs_of_the_command_are_looked_for_on_nodes(check: Any) -> None:
-    assert set(type(check).programs_on(lab())) == {"sh", "phyml-mpi"}
+    assert set(check.programs.on(lab())) == {"sh", "phyml-mpi"}
     assert check.order().programs == ("phyml-mpi",)
 
 

@@ -193,7 +193,7 @@ def test_a_node_without_nvbandwidth_gets_one_line_that_says_what_to_build(check:
 def test_a_node_without_nvbandwidth_fails_where_the_check_is_required(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(check), "is_optional", lambda self, partition: False)
+    monkeypatch.setattr(type(check.programs), "may_be_missing", lambda self, partition: False)
     assert [kind for kind, _ in second(judged(check, "", missing=["nvbandwidth"]))] == [
         "tool-missing"
     ]

@@ -18,7 +18,7 @@ from railgauge.campaign.folder import Campaign, Requested, Scope, Session
 from railgauge.checks.framework.cases import NodeCase, PairCase
 from railgauge.checks.preflight import inventory_state
 from railgauge.checks.preflight.inventory_state import Options, differences
-from railgauge.checks.preflight.node_state import NodeStateCases, of_links, of_states
+from railgauge.checks.preflight.node_state import NodeStateCases, of_states
 from railgauge.checks.rdma.rail import RailLinks, RailProbes, of_rails, of_rails_among
 from railgauge.common.errors import ConfigurationError
 from railgauge.model import inventory
@@ -523,11 +523,10 @@ def test_without_the_file_nodes_with_rails_or_a_bond_are_judged(describe: Descri
     assert records.names(NodeStateCases()) == ["a:n1", "a:n2", "b:m1"]
 
 
-def test_a_pair_waits_for_nodes_with_rails_or_a_bond(expects: Describe) -> None:
+def test_a_pair_waits_for_both_of_its_nodes(expects: Describe) -> None:
     expects(partition("a", "n[1-2]", rdma=rails(1)), partition("b", "m1"))
-    assert of_links(NodeCase("a", "n2")) == [("NodeState_0", "n2")]
-    assert of_links(PairCase("a", "n1", "n2")) == [("NodeState_0", "n1"), ("NodeState_0", "n2")]
-    assert of_links(NodeCase("b", "m1")) == []
+    assert of_states(NodeCase("a", "n2")) == [("NodeState_0", "n2")]
+    assert of_states(PairCase("a", "n1", "n2")) == [("NodeState_0", "n1"), ("NodeState_0", "n2")]
 
 
 def test_nccl_waits_for_the_states_of_its_nodes(expects: Describe) -> None:

@@ -75,14 +75,15 @@ class Preflight:
         return check
 
     def kept_away(self, check: Any, dependent: str) -> bool:
-        """Whether no place of a check with both nodes is measured; else all are."""
+        """Whether no place of a check with the first node is measured; else all are."""
         other = self.known[dependent].kind(variant_num=0)
         other.getdep = lambda name: check
         other.needs = lambda place, needs=other.needs: [
             need for need in needs(place) if need[0] == "NodeState"
         ]
+        with_it = [place for place in other.places if NODE in place.nodes]
         refused = other.failed_preconditions(other.places)
-        assert len(refused) in (0, len(other.places))
+        assert len(refused) in (0, len(with_it))
         assert all(f"NodeState {NODE}" in reason for reason in refused.values())
         return bool(refused)
 
@@ -132,16 +133,16 @@ def test_each_judgement_has_its_kind_of_failure(session: Preflight) -> None:
     [
         ({}, []),
         # The numbers of a pair tell what a setting costs; NCCL takes many nodes for minutes.
-        (TUNING, ["NcclPair"]),
+        (TUNING, ["GpuLinks", "NcclPair"]),
         (RAIL, ["RailProbe", "RdmaBandwidth"]),
-        ({**TUNING, **RAIL}, ["NcclPair", "RailProbe", "RdmaBandwidth"]),
+        ({**TUNING, **RAIL}, ["GpuLinks", "NcclPair", "RailProbe", "RdmaBandwidth"]),
     ],
 )
 def test_a_failed_node_is_kept_from_the_checks_that_rest_on_what_failed(
     session: Preflight, wrong: Wrong, kept_away: list[str]
 ) -> None:
     check = session.judge(wrong)
-    names = ("NcclPair", "RailProbe", "RdmaBandwidth")
+    names = ("GpuLinks", "NcclPair", "RailProbe", "RdmaBandwidth")
     assert [name for name in names if session.kept_away(check, name)] == kept_away
 
 
@@ -165,4 +166,4 @@ def test_rails_are_judged_without_an_expected_yaml(
 
 def test_a_bond_is_kept_from_a_node_as_a_rail_is(session: Preflight) -> None:
     known = session.known
-    assert known["BondPair"].kind.stopped_by == known["RailProbe"].kind.stopped_by == {"path"}
+    assert known["BondPair"].kind.preconditions.stopped_by == {"path"}

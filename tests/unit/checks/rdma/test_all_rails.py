@@ -210,7 +210,8 @@ def test_a_node_that_lacks_a_rail_for_now_is_in_no_pair(tmp_path: Path) -> None:
 
 
 def test_rails_are_found_by_the_names_that_they_have(check: Any) -> None:
-    assert {(link.rdma.names[0], link.rdma.count) for link in check.links()} == {("rxe0", 2)}
+    links = check.run_at(check.places[0], check.partition_data).links
+    assert {(link.rdma.names[0], link.rdma.count) for link in links} == {("rxe0", 2)}
 
 
 # ---- the limit ----
@@ -239,8 +240,9 @@ def test_all_rails_carry_no_more_than_the_nics_of_a_node_together(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(check), "partition_data", partition)
             one = Measurement("bandwidth", 1.0, "perftest", OPERATION, "rdma", size_bytes=65536)
-            limit = check.limit(one)
-            rail = check.limit(dataclasses.replace(one, operation=f"{OPERATION} rail0"))
+            run = check.run_at(check.places[0], check.partition_data)
+            limit = run.limit(one, {})
+            rail = run.limit(dataclasses.replace(one, operation=f"{OPERATION} rail0"), {})
     assert limit.value == pytest.approx(2 * limits.roce(gbits, 4096, 65536).value)
     assert limit.reason.endswith(reason)
     assert rail.value == pytest.approx(2 * limits.roce(126, 4096, 65536).value)

@@ -15,9 +15,9 @@ from reframe.core.builtins import parameter
 import reframe as rfm
 from railgauge import hostlist, paths, systems
 from railgauge.checks.framework.cases import NodeCase, PairCase, SweepCase
-from railgauge.checks.jobs.client_server import RingPairs, neighbours
+from railgauge.checks.jobs.pairs import RingPairs, neighbours
 from railgauge.checks.preflight import node_state
-from railgauge.checks.preflight.node_state import NodeStateCases, of_links
+from railgauge.checks.preflight.node_state import NodeStateCases, of_states
 from railgauge.checks.rdma.rail import RailLinks
 from railgauge.checks.tcp.long_distance import WanCases
 from tests.unit.records import names
@@ -305,7 +305,7 @@ def test_preflight_is_found_by_the_name_that_reframe_gives_it(
         for place in check.get_variant_info(number)["params"]["sweep"].places
     }
     assert len(found) == 2 * count
-    assert found == {place: of_links(place) for place in NodeStateCases()}
+    assert found == {place: of_states(place) for place in NodeStateCases()}
 
 
 def grouped(name: str, nodes: str) -> dict[str, Any]:
@@ -319,7 +319,7 @@ def grouped(name: str, nodes: str) -> dict[str, Any]:
 def test_preflights_of_several_partitions_are_numbered_together(describe: Describe) -> None:
     describe(grouped("a", "n[1-12]"), grouped("b", "m[1-12]"))
     check = numbered(NodeStateCases().sweeps)
-    (needed,) = of_links(NodeCase("b", "m9"))
+    (needed,) = of_states(NodeCase("b", "m9"))
     assert needed == (check.variant_name(10), "m9")
     assert check.num_variants == 12
 
@@ -329,19 +329,19 @@ def test_number_of_a_preflight_is_that_among_the_chosen_nodes(
 ) -> None:
     describe(grouped("gpu", "n[1-20]"))
     monkeypatch.setenv("RAILGAUGE_NODES", "n[17-20]")
-    assert of_links(NodeCase("gpu", "n20")) == [("NodeState_1", "n20")]
+    assert of_states(NodeCase("gpu", "n20")) == [("NodeState_1", "n20")]
 
 
 @pytest.mark.parametrize("rails_of", ["first", "same", "all"])
 def test_every_link_has_a_preflight_at_both_ends(describe: Describe, rails_of: Any) -> None:
     describe(partition(nodes="n[1-12]", rdma=rails(2)))
-    needed = {need for link in RailLinks(rails_of) for need in of_links(link)}
+    needed = {need for link in RailLinks(rails_of) for need in of_states(link)}
     assert needed == {("NodeState", node) for node in hostlist.expand("n[1-12]")}
 
 
 def test_a_link_needs_no_preflight_of_another_partition(describe: Describe) -> None:
     describe(partition("a", "n[1-2]", rdma=RDMA), partition("b", "n[1-2]", wan=WAN))
-    assert of_links(PairCase("b", "n1", "n2")) == []
+    assert of_states(PairCase("b", "n1", "n2")) == []
 
 
 # ---- sweeps ----

@@ -15,6 +15,8 @@ from railgauge.checks.framework import plan
 from railgauge.checks.framework.cases import RailUsageCase
 from railgauge.checks.framework.observation import Judged
 from railgauge.checks.framework.schedule import rounds
+from railgauge.checks.jobs.client_server import failures_of_links
+from railgauge.checks.rdma.rail import perftest_run
 from railgauge.checks.rdma.verbs_modes import RailUsages, operation_of
 from railgauge.model import references
 from railgauge.model.failure import ENVIRONMENT
@@ -50,8 +52,9 @@ def test_every_usage_asks_perftest_for_something_else(usages: Mapping[str, Any])
     assert set(usages) == {
         *("read", "send", "bidirectional", "queue_pairs", "duration", "rdma_cm", "sizes")
     }
-    assert len({check.options for check in usages.values()}) == len(usages)
-    clients = {usage: check.commands()["client"] for usage, check in usages.items()}
+    tools = {usage: check.pair_run.tool for usage, check in usages.items()}
+    assert len({tool.options for tool in tools.values()}) == len(usages)
+    clients = {usage: tool.client for usage, tool in tools.items()}
     assert {argv[0] for argv in clients.values()} == {"ib_read_bw", "ib_send_bw", "ib_write_bw"}
     options = {"bidirectional": "-b", "queue_pairs": "-q", "duration": "-D", "rdma_cm": "-R"}
     for usage, option in {**options, "sizes": "-a"}.items():
@@ -256,7 +259,7 @@ def test_a_second_run_that_did_not_take_place_speaks_against_nobody(
         check = ended_jobs.ended(known[name].kind(variant_num=0), tmp_path / "stage")
         for place in check.places:
             with check.at(place):
-                assert check._of_link([]) == []
+                assert failures_of_links(check.pair_run, check, []) == []
 
 
 @pytest.mark.parametrize(
@@ -264,12 +267,14 @@ def test_a_second_run_that_did_not_take_place_speaks_against_nobody(
     [("Ethernet", 65536 / (65536 + 64 * 82 + 16)), ("InfiniBand", 65536 / (65536 + 64 * 26 + 16))],
 )
 def test_the_payload_is_what_the_headers_of_its_layer_leave(
-    usages: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch, link_layer: str, share: float
+    usages: Mapping[str, Any], link_layer: str, share: float
 ) -> None:
     """By which the devices' own counts are held against what perftest says; MTU 1024."""
-    check = usages["queue_pairs"]
-    changed = {"link_layer": link_layer, "active_mtu_bytes": 1024}
-    fabric = check.fabric.model_copy(update=changed)
-    monkeypatch.setattr(type(check), "fabric", fabric)
+    run = usages["queue_pairs"].pair_run
+    extras = run.partition.extras
+    fabric = extras.rdma.model_copy(update={"link_layer": link_layer, "active_mtu_bytes": 1024})
+    changed = {"extras": extras.model_copy(update={"rdma": fabric})}
+    partition = run.partition.model_copy(update=changed)
+    run = perftest_run(run.place, partition, run.tool.options, [])
     moved = Moved(10**9, 1.0, size_bytes=65536)
-    assert check.payload_share(moved, {}) == pytest.approx(share)
+    assert run.payload_share(moved, {}) == pytest.approx(share)

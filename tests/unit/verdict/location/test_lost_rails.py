@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railgauge.checks.jobs.client_server import ClientServerMixin
+from railgauge.checks.jobs.client_server import link_failures
 from railgauge.model.failure import RAIL_MISSING, Failure
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.location.locate import suspects
@@ -29,7 +29,7 @@ def case(a: str, b: str, rails: str, *failures: Failure) -> Case:
 def failures() -> Iterator[Failure]:
     """As the check finds them where the server's device is gone."""
     facts = {"n2": {"rail_missing": GONE.partition(": ")[2]}, "n3": {"device": "mlx5_1"}}
-    yield from ClientServerMixin.violations(None, [], facts)  # type: ignore[arg-type]
+    yield from link_failures(facts)
     yield Failure("tool-failed", "client on n3: not started: no server on n2 after 0.1 s")
 
 

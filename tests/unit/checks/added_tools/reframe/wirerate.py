@@ -3,32 +3,38 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.jobs.client_server import PairCheck, RingPairs
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.client_server import PairRun, PairTool
+from railgauge.checks.jobs.pairs import RingPairs
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.tools import wirerate
 
 
 @simple_test
-class WirePair(PairCheck):
+class WirePair(SweepCheck):
     """wirerate between neighbouring nodes. Good is: the rate at the reference."""
 
     descr = "one stream between two nodes"
     tags = {"acceptance"}
     tool = wirerate
+    programs = Programs(wirerate)
     metrics = ["bandwidth"]
 
     cases = RingPairs("wire")
     sweep = parameter(cases.sweeps, loggable=True)
-    options = wirerate.Options(duration_s=3)
 
-    def commands(self):
-        return {
-            "server": wirerate.server_argv(),
-            "client": wirerate.client_argv(self.options),
-            "version": wirerate.version_argv(),
-        }
-
-    def expected_run_s(self):
-        return self.options.duration_s + 1
-
-    def run_limit_s(self):
-        return self.options.duration_s + 20
+    def run_at(self, place, partition):
+        options = wirerate.Options(duration_s=3)
+        return PairRun(
+            place=place,
+            partition=partition,
+            tool=PairTool(
+                module=wirerate,
+                options=options,
+                server=wirerate.server_argv(),
+                client=wirerate.client_argv(options),
+                version=wirerate.version_argv(),
+            ),
+            expected_run_s=options.duration_s + 1,
+            run_limit_s=options.duration_s + 20,
+        )
