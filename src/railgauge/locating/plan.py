@@ -426,6 +426,9 @@ class _Plan:
         across = self.across or any(
             self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
         )
+        if self.most_on_link is None and self._suspects_fabric:
+            # Flows of other leaves would meet on links, and be low as well.
+            across = False
         if across and self.most_on_link is not None:
             self._match_links()
             across = False
@@ -442,6 +445,11 @@ class _Plan:
                 leaves.setdefault(self.leaf_of.get(end, ""), []).append(end)
             for of_leaf in leaves.values():
                 self._match(of_leaf)
+
+    @property
+    def _suspects_fabric(self) -> bool:
+        suspects = self.located.suspects
+        return any(s.kind in ("leaf", "uplink") and not s.confirmed for s in suspects)
 
     def _match_links(self) -> None:
         """Pair free ends with those of other leaves, so that no two pairs share a link."""

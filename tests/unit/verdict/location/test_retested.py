@@ -172,7 +172,8 @@ def test_the_ways_out_of_a_leaf_of_four_are_the_leafs_and_no_nodes(seed: int) ->
                 cases.append(case_on(pair, passed=passed, rows=(row,), round=number))
     leaves = {"ns": {node: f"leaf{n}" for n, of_leaf in enumerate(nodes) for node in of_leaf}}
     found = suspects(cases, leaves)
-    assert [(s.kind, s.name, s.confirmed) for s in found] == [("leaf", "leaf0", True)]
+    # So few results may be of flows that met on one link: more of them confirm it.
+    assert [(s.kind, s.name) for s in found] == [("leaf", "leaf0")]
     assert confirmed(found) == set()
 
 
@@ -191,7 +192,8 @@ def test_the_ways_out_of_one_leaf_of_three_are_the_leafs_and_no_nodes(seed: int,
         passed = row.within is not False
         cases.append(case_on(pair, passed=passed, rows=(row,), round=2 * place // len(met)))
     found = suspects(cases, {"ns": leaf_of})
-    assert [(s.kind, s.name, s.confirmed) for s in found] == [("leaf", "leaf0", True)]
+    # So few results may be of flows that met on one link: more of them confirm it.
+    assert [(s.kind, s.name) for s in found] == [("leaf", "leaf0")]
     assert confirmed(found) == set()
 
 
