@@ -16,8 +16,10 @@ import argparse
 import contextlib
 import dataclasses
 import datetime
+import itertools
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -30,8 +32,9 @@ from typing import Any
 
 from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import load
-from railgauge.lab import faults, spec, switches, vm
+from railgauge.lab import faults, network, spec, switches, vm
 from railgauge.lab.cluster import Lab
+from railgauge.locating import Routes
 from railgauge.verdict.campaign.cases import read as read_cases
 from railgauge.verdict.location import locate
 from railgauge.verdict.location.from_campaign import read_leaves
@@ -99,7 +102,8 @@ DRILLS = {
         ("uplink-send-rate leaf1:spine1 0.05",),
         frozenset({"leaf1"}),
         _FOUR_LEAVES,
-        (*_COVER, "--locate-rounds", "5"),
+        (*_COVER, "--locate-rounds", "10"),
+        uplink="leaf1:spine1",
         mode="ecmp-l3",
         direction="up",
     ),
@@ -173,16 +177,45 @@ def named(suspects: Sequence[dict[str, Any]]) -> set[str]:
     return found
 
 
-def fabric_parts(area: Path, counted: bool) -> list[str]:
+def routes_of(lab: Lab, nodes: Sequence[str]) -> Routes:
+    """The spine that each leaf's kernel picks for data of each of its nodes to all others, by their
+    addresses.
+    """
+    described = {node.name: node for node in lab.spec.all_nodes() if node.name in nodes}
+    leaf_of = {name: node.leaf or "" for name, node in described.items()}
+    address = {name: node.address for name, node in described.items()}
+    spines: dict[tuple[str, ...], str] = {}
+    for leaf in sorted({leaf_of[node] for node in nodes}):
+        pairs = [
+            (source, target)
+            for source, target in itertools.permutations(nodes, 2)
+            if leaf_of[source] == leaf != leaf_of[target]
+        ]
+        asked = subprocess.run(
+            network.inside(lab.require_machine(leaf), "ip", "-batch", "-"),
+            input="".join(
+                f"route get {address[b]} from {address[a]} iif {network.BRIDGE}\n" for a, b in pairs
+            ),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found = re.findall(r" dev (spine\d+) ", asked.stdout)
+        assert len(found) == len(pairs), asked.stdout + asked.stderr
+        spines.update({(leaf, a, b): spine for (a, b), spine in zip(pairs, found, strict=True)})
+    return Routes(spines)
+
+
+def fabric_parts(area: Path, counted: bool, routes: Routes | None = None) -> list[str]:
     """The leaves and uplinks that the campaign's results name, with or without what the switches
-    have counted.
+    have counted, or with routes.
     """
     (folder,) = (area / "campaigns").iterdir()
     campaign = load(str(folder))
     cases = read_cases(campaign)
     if not counted:
         cases = [dataclasses.replace(case, uplinks=()) for case in cases]
-    located = locate.locate(cases, read_leaves(campaign))
+    located = locate.locate(cases, read_leaves(campaign), routes=routes)
     return [s.name for s in located.suspects if s.kind in ("leaf", "uplink")]
 
 
@@ -227,6 +260,7 @@ def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
         began = time.monotonic()
         verdict = accept(area, drill)
         seconds = time.monotonic() - began
+        routes = routes_of(lab, hostlist.expand(drill.nodes)) if drill.direction else None
     suspects = verdict["suspects"]
     said = [
         f"{s['kind']} {s['name']}{'' if s['confirmed'] else ', not confirmed'}" for s in suspects
@@ -234,7 +268,11 @@ def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
     right = named(suspects) == drill.guilty
     if drill.direction:
         right &= [s.get("direction") for s in suspects] == [drill.direction]
-    if drill.uplink:
+    if routes is not None:
+        by_routes = fabric_parts(area, False, routes)
+        right &= by_routes == [drill.uplink]
+        said.append(f"with routes {', '.join(by_routes) or 'nobody'}")
+    elif drill.uplink:
         by_counters, without = fabric_parts(area, True), fabric_parts(area, False)
         right &= by_counters == [drill.uplink]
         right &= set(without) == {part for part in drill.guilty if part.startswith("leaf")}
