@@ -221,6 +221,7 @@ class Campaigns:
                 of_job=False,
                 nodes=p,
                 passed=not set(p) & now and p != once,
+                failed=bool(set(p) & now) or p == once,
                 result="",
                 failures=(),
                 to_measure=False,

@@ -79,7 +79,7 @@ class GpuLinksCheck(NodeCheck):
     The concrete check gives its own `cases = GpuLinksCases()`.
     """
 
-    program = "gpu_links"
+    runner = "gpu_links"
     tool = nvbandwidth
     gating = ("copy_bandwidth_min",)
     programs = GpuLinksPrograms()

@@ -123,18 +123,15 @@ class NodeStateCheck(NodeCheck):
         if taken.node != node:
             reason = f"the inventory is of {taken.node}, expected {node}"
             return Observation(Reading.invalid(reason), calls)
-        found = {
-            "path": rails_and_bond.judge(taken, options.links)[1],
-            "state": inventory_state.differences(taken, options),
-        }
+        of_path = rails_and_bond.judge(taken, options.links)[1]
+        of_state = inventory_state.differences(taken, options)
         return Observation(
             inventory_state.read(taken, calls, options),
             calls,
             self._facts(taken),
             [
-                Failure(kind, f"{node}: {difference}", (node,), difference.fix)
-                for kind, differences in found.items()
-                for difference in differences
+                *(Failure("path", f"{node}: {d}", (node,), d.fix) for d in of_path),
+                *(Failure("state", f"{node}: {d}", (node,), d.fix) for d in of_state),
             ],
         )
 

@@ -86,7 +86,7 @@ def test_settings_that_move_numbers_are_facts_of_its_nodes(check: Any) -> None:
     seen = check.results[0].evidence.seen_on
     nvls = check.results[0].evidence.reading.seen["nvls"]
     with check.at(check.results[0].place):
-        expected = {"nvls": nvls, "sharp": False, "warmup": check.options.warmup}
+        expected = {"nvls": nvls, "sharp": False, "warmup": check.group.options.warmup}
     assert [facts["collective"] for facts in seen.values()] == [expected] * len(seen)
 
 

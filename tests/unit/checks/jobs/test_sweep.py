@@ -18,6 +18,7 @@ from railgauge.campaign import variables
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
 from railgauge.checks.framework import slurm_queue, subnet_reading, topology
 from railgauge.checks.framework.cases import Case, Places, SettingCase, SweepCase
+from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.jobs import sweep
 from railgauge.checks.jobs.sweep import SweepCheck
@@ -625,7 +626,7 @@ def before(
         )
         for node in ("n1", "n2", "n3", "n4")
     ]
-    found = type("Before", (), {"results": results})()
+    found = type("Before", (), {"results": results, "satisfies": StrictCheck.satisfies})()
     check.getdep = lambda name: {"Before": found}[name]
 
 

@@ -179,7 +179,9 @@ def test_a_container_sees_the_descriptions_of_a_site_outside_of_the_program(
     monkeypatch.setattr(paths, "SITE", tmp_path)
     monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "configs" / "systems")
     _, mounts, _ = container.launcher_options(IMAGE, "/results", "/work")
-    assert mounts == f"--container-mounts={paths.HOME},{tmp_path}/configs/systems,/results"
+    assert shlex.split(mounts) == [
+        f"--container-mounts={paths.HOME},{tmp_path}/configs/systems,/results"
+    ]
 
 
 def test_the_package_of_what_ran_in_an_image_is_the_image(
