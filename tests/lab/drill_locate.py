@@ -34,7 +34,7 @@ from railgauge import hostlist, paths, systems
 from railgauge.campaign.folder import load
 from railgauge.lab import faults, network, spec, switches, vm
 from railgauge.lab.cluster import Lab
-from railgauge.locating import Routes
+from railgauge.locating import Routes, Suspect
 from railgauge.verdict.campaign.cases import read as read_cases
 from railgauge.verdict.location import locate
 from railgauge.verdict.location.from_campaign import read_leaves
@@ -72,8 +72,8 @@ class Drill:
     lossy_port: str = ""
     gives_way: tuple[str, float] | None = None
     uplink: str = ""
-    #: how the leaves spread what their nodes send (switches.MODES), and `up` or `down` where the
-    #: direction must be named
+    #: how the leaves spread what their nodes send (switches.MODES); with `direction` the uplink
+    #: must be named by the routes that the kernels of the leaves have, and its direction
     mode: str = "ecmp"
     direction: str = ""
 
@@ -206,17 +206,24 @@ def routes_of(lab: Lab, nodes: Sequence[str]) -> Routes:
     return Routes(spines)
 
 
-def fabric_parts(area: Path, counted: bool, routes: Routes | None = None) -> list[str]:
+def located(area: Path, routes: Routes) -> tuple[Suspect, ...]:
+    """What the campaign's results name with routes."""
+    (folder,) = (area / "campaigns").iterdir()
+    campaign = load(str(folder))
+    return locate.locate(read_cases(campaign), read_leaves(campaign), routes=routes).suspects
+
+
+def fabric_parts(area: Path, counted: bool) -> list[str]:
     """The leaves and uplinks that the campaign's results name, with or without what the switches
-    have counted, or with routes.
+    have counted.
     """
     (folder,) = (area / "campaigns").iterdir()
     campaign = load(str(folder))
     cases = read_cases(campaign)
     if not counted:
         cases = [dataclasses.replace(case, uplinks=()) for case in cases]
-    located = locate.locate(cases, read_leaves(campaign), routes=routes)
-    return [s.name for s in located.suspects if s.kind in ("leaf", "uplink")]
+    found = locate.locate(cases, read_leaves(campaign))
+    return [s.name for s in found.suspects if s.kind in ("leaf", "uplink")]
 
 
 def set_aside(area: Path) -> Path:
@@ -266,12 +273,13 @@ def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
         f"{s['kind']} {s['name']}{'' if s['confirmed'] else ', not confirmed'}" for s in suspects
     ]
     right = named(suspects) == drill.guilty
-    if drill.direction:
-        right &= [s.get("direction") for s in suspects] == [drill.direction]
     if routes is not None:
-        by_routes = fabric_parts(area, False, routes)
-        right &= by_routes == [drill.uplink]
-        said.append(f"with routes {', '.join(by_routes) or 'nobody'}")
+        # Without routes flows that meet on a link look the same: no node may be named for them.
+        by_routes = located(area, routes)
+        right = [(s.name, s.direction) for s in by_routes] == [(drill.uplink, drill.direction)]
+        right &= not any(s["kind"] in ("node", "rail") and s["confirmed"] for s in suspects)
+        shown = [f"{s.kind} {s.name} {s.direction}".rstrip() for s in by_routes]
+        said.append(f"with routes {', '.join(shown) or 'nobody'}")
     elif drill.uplink:
         by_counters, without = fabric_parts(area, True), fabric_parts(area, False)
         right &= by_counters == [drill.uplink]
