@@ -126,14 +126,14 @@ def is_open(located: Located) -> bool:
     return not all(map(_is_settled, located.suspects))
 
 
-def open_links(evidence: Evidence, located: Located, least: int = 1) -> list[Part]:
-    """The links of known routes with more low pairs than good ones, by at `least` so many, the
-    worst first; without the pairs that a confirmed part explains. Also where no suspect is left: a
+def open_links(evidence: Evidence, located: Located) -> dict[Part, int]:
+    """The links of known routes with more low pairs than good ones, and how many more, the worst
+    first; without the pairs that a confirmed part explains. Also where no suspect is left: a
     schedule may measure all pairs that cross a link in one round, which may as well have been a bad
     moment.
     """
     if evidence.routes is None or not evidence.directed or not evidence.results:
-        return []
+        return {}
     confirmed = {suspect.name for suspect in located.suspects if suspect.confirmed}
     lows = {evidence.results[number].ends for number in evidence.lows}
     more_low = Counter[Part]()
@@ -143,8 +143,9 @@ def open_links(evidence: Evidence, located: Located, least: int = 1) -> list[Par
         parts |= {name for end in pair for name in (end.name, end.node)}
         if parts.isdisjoint(confirmed):
             more_low.update(dict.fromkeys(links, 1 if pair in lows else -1))
-    links = tuple(link for link, count in more_low.items() if count >= least)
-    return sorted(links, key=lambda link: (-more_low[link], link.name, link.spine, link.way))
+    found = [link for link, count in more_low.items() if count > 0]
+    found.sort(key=lambda link: (-more_low[link], link.name, link.spine, link.way))
+    return {link: more_low[link] for link in found}
 
 
 def _is_settled(suspect: Suspect) -> bool:
@@ -167,6 +168,7 @@ class _Plan:
         self.ends = ends
         self.free = dict.fromkeys(ends)
         self.pairs: list[Pair] = []
+        self.open_links = open_links(evidence, located)
         #: how many of the chosen pairs take each link
         self.taken: Counter[sharing.Link] = Counter()
         #: the links of pairs that must not share them
@@ -391,7 +393,7 @@ class _Plan:
         and over no other such link. So the links of a low pair are told from each other. Or only
         over links of `several` low pairs.
         """
-        links = open_links(self.evidence, self.located, 2 if several else 1)
+        links = [link for link, count in self.open_links.items() if count > (1 if several else 0)]
         low = Counter(end for pair in self.lows for end in pair)
         for link in links[:_MOST_LINKS]:
             near = [end for end in self.free if self.leaf_of.get(end) == link.name]

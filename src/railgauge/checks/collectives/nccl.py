@@ -18,7 +18,7 @@ from railgauge.checks.collectives.nccl_run import NcclRun
 from railgauge.checks.framework import topology
 from railgauge.checks.framework.bounds import Source, find_stored, in_order
 from railgauge.checks.framework.cases import Case, GroupCase
-from railgauge.checks.framework.dependencies import NODE, Known, known_places, nodes_in
+from railgauge.checks.framework.dependencies import cases_of, nodes_in
 from railgauge.checks.framework.observation import Observation
 from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs import container, lost_links
@@ -30,8 +30,8 @@ from railgauge.checks.jobs.uplink_counters import (
     least_even_first,
     least_even_note,
 )
-from railgauge.checks.preflight.node_state import NAME, NodeStateCases, StatePreconditions
-from railgauge.checks.rdma.rail import known_rails, of_rails_among
+from railgauge.checks.preflight.node_state import StatePreconditions
+from railgauge.checks.rdma.rail import of_rails_among, preflights
 from railgauge.model.call import Call
 from railgauge.model.failure import Failure
 from railgauge.model.measurement import Measurement
@@ -77,7 +77,7 @@ class GroupPreconditions(StatePreconditions):
     """The states of a group's nodes, and the RailProbes among them if data crosses NICs."""
 
     def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
-        fabric, (states, rails) = fabric_of(partition), self._preflights()
+        fabric, (states, rails) = fabric_of(partition), preflights()
 
         def needs(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, GroupCase)
@@ -89,11 +89,7 @@ class GroupPreconditions(StatePreconditions):
         return needs
 
     def cases(self) -> Collection[str]:
-        return {case for known in self._preflights() for case, _ in known.values()}
-
-    def _preflights(self) -> tuple[Known, Known]:
-        """The preflights of nodes, and of rails."""
-        return known_places(NAME, NodeStateCases, NODE), known_rails()
+        return cases_of(preflights())
 
 
 class NcclCheck(LaunchCheck):

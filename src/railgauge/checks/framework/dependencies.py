@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -55,6 +55,11 @@ def numbered(check: str, number: int, count: int) -> str:
     values of its only parameter.
     """
     return check if count == 1 else f"{check}_{number:0{len(str(count))}}"
+
+
+def cases_of(preflights: Iterable[Known]) -> set[str]:
+    """The cases that these places are of."""
+    return {case for known in preflights for case, _ in known.values()}
 
 
 def nodes_in(known: Known, place: Case) -> list[tuple[str, str]]:

@@ -80,7 +80,7 @@ class PlaceRun:
         return ()
 
     def missing(self, facts: Facts) -> Failure | None:
-        """The failure of nodes on which nothing could run, beside a program that is missing."""
+        """The failure of nodes on which nothing could run, apart from a missing program."""
         return None
 
     def may_be_left_out(self, facts: Facts) -> bool:

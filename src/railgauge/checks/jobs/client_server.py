@@ -141,7 +141,7 @@ class PairRun(PlaceRun):
         if self.path is not None:
             return self.path
         mtu = self.partition.extras.mtu_bytes
-        # An interface may still have a queueing discipline that somebody set with tc.
+        # An interface may still have a queueing discipline of an earlier tc command.
         return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
 
     @property

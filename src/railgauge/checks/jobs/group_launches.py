@@ -67,7 +67,7 @@ class LaunchCheck(SweepCheck):
         return None
 
     def kinds_of(self, places: Sequence[Case]) -> Sequence[Hashable]:
-        """Of each place a further key that groups of one launch must share, beside size and
+        """Of each place a further key that groups of one launch must share, besides size and
         condition.
         """
         return [()] * len(places)

@@ -52,7 +52,7 @@ _CONNECT_S = 60
 #: The program of a job that measures by agents, below railgauge.node.
 CONDUCTOR = "orchestration.conductor"
 
-#: Why a place was not measured of which there is no event.
+#: Why a place without an event was not measured.
 _NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be read"
 
 

@@ -21,6 +21,7 @@ from railgauge.checks.rdma.rail import (
     of_rails,
     payload,
     perftest_run,
+    preflights,
 )
 from railgauge.model.failure import RAILS_APART, Failure
 from railgauge.model.limits import Limit
@@ -75,7 +76,7 @@ class AllRailsPreconditions(RailPreconditions):
     """Paths of the nodes, and the RailProbes of all rails."""
 
     def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
-        paths, _ = self._preflights()
+        paths, _ = preflights()
         rails = range(fabric_of(partition).rails)
 
         def needs(place: Case) -> list[tuple[str, str]]:

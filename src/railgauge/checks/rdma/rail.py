@@ -21,6 +21,7 @@ from railgauge.checks.framework.dependencies import (
     NODE,
     Known,
     Preconditions,
+    cases_of,
     known_places,
     nodes_in,
 )
@@ -178,6 +179,11 @@ def _probes(
     return probes
 
 
+def preflights(probed: bool = True) -> tuple[Known, Known]:
+    """The preflights of nodes, and of rails where these are `probed`."""
+    return known_places(NAME, NodeStateCases, NODE), known_rails() if probed else {}
+
+
 @dataclasses.dataclass(frozen=True)
 class RailPreconditions(Preconditions):
     """Rails of the nodes, and the RailProbes of the rails where `probed`."""
@@ -186,7 +192,7 @@ class RailPreconditions(Preconditions):
     stopped_by = LINKS_ALONE
 
     def finder(self, partition: Partition) -> Callable[[Case], list[tuple[str, str]]]:
-        of_nodes, probes = self._preflights()
+        of_nodes, probes = preflights(self.probed)
 
         def needs(place: Case) -> list[tuple[str, str]]:
             assert isinstance(place, RailCase)
@@ -197,12 +203,7 @@ class RailPreconditions(Preconditions):
 
     def cases(self) -> Collection[str]:
         """A few places tell them, where there is one case of each."""
-        return {case for known in self._preflights() for case, _ in known.values()}
-
-    def _preflights(self) -> tuple[Known, Known]:
-        """The preflights of nodes, and of rails."""
-        probes = known_rails() if self.probed else {}
-        return known_places(NAME, NodeStateCases, NODE), probes
+        return cases_of(preflights(self.probed))
 
 
 _, *_VERSION = perftest.version_argv()
