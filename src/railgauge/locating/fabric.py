@@ -99,7 +99,7 @@ def may_be(paths: Paths, one: Found) -> bool:
         return _good_otherwise(paths, one, part.end)
     at = _AtLeaf(paths, one)
     least = min(_LEAST_NODES, max(len(at.nodes), 2))
-    if _disjoint(one.lows) < least or len(at.far) < _LEAST_FAR:
+    if not _are_disjoint(one.lows, least) or len(at.far) < _LEAST_FAR:
         return False
     if part.kind == "leaf" and (one.share < _WHOLE or not at.within or not at.low_within):
         return False
@@ -111,17 +111,19 @@ def may_be(paths: Paths, one: Found) -> bool:
     )
 
 
-def _disjoint(lows: Sequence[Path]) -> int:
-    """How many low paths there are without a node in common, at least: two slow nodes make no more
-    than two of them low.
+def _are_disjoint(lows: Sequence[Path], least: int) -> bool:
+    """Whether so many low paths have no node in common: two slow nodes make no more than two of
+    them low. The node with the fewest partners comes first (R. Karp, M. Sipser: Maximum Matching in
+    Sparse Random Graphs, 1981).
     """
-    seen: set[str] = set()
-    count = 0
-    for a, b in lows:
-        if seen.isdisjoint((a.node, b.node)):
-            seen |= {a.node, b.node}
-            count += 1
-    return count
+    left = {(a.node, b.node) for a, b in lows}
+    for _ in range(least):
+        if not left:
+            return False
+        count = Counter(node for nodes in left for node in nodes)
+        taken = min(left, key=lambda nodes: (*sorted(map(count.__getitem__, nodes)), nodes))
+        left = {nodes for nodes in left if set(taken).isdisjoint(nodes)}
+    return True
 
 
 def _good_at_home(paths: Paths, end: End) -> bool:

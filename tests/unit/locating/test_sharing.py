@@ -126,3 +126,16 @@ def test_with_routes_a_slow_link_is_found_where_links_are_shared() -> None:
     outcomes = [worlds.campaign(worlds.draw(name, seed), seed) for seed in range(7000, 7030)]
     assert all(outcome.ends == outcome.others == [] for outcome in outcomes)
     assert sum(outcome.of_others.confirmed for outcome in outcomes) >= 20
+
+
+def test_a_leaf_with_few_low_paths_is_named_whichever_of_these_come_first() -> None:
+    """Only 0 to 8, 1 to 12 and 3 to 4 have no node in common. Counted from the first low path on,
+    0 to 4, there would be two, as of two slow nodes.
+    """
+    lows = [(0, 4), (0, 8), (1, 9), (1, 12), (2, 4), (3, 4)]
+    good = [(0, 5), (0, 12), (1, 6), (1, 10), (2, 9), (2, 13), (3, 10), (3, 14)]
+    back = [(a, b) for b, a in itertools.product(range(4), range(4, 16))]
+    pairs = [(pair, 50.0) for pair in lows] + [(pair, 100.0) for pair in good + back]
+    results = [result(*pair, value, number) for number, (pair, value) in enumerate(pairs)]
+    suspects = locate(evidence_of(*results)).suspects
+    assert [(s.kind, s.name, s.direction) for s in suspects] == [("uplink", "leaf0", "up")]
