@@ -390,6 +390,27 @@ MUTANTS = [
         "tests/unit/checks/preflight/test_gpu_links.py -k slow_gpu",
     ),
     Mutant(
+        "a node that lost a GPU passes GpuDomain",
+        "src/railgauge/tools/nvbandwidth.py",
+        "if gpus.count(gpu) > 1:",
+        "if False:",
+        "tests/unit/checks/collectives/test_gpu_domains.py -k lost_a_gpu",
+    ),
+    Mutant(
+        "copies that are slow between two nodes alone pass",
+        "src/railgauge/checks/collectives/gpu_domains.py",
+        "failures += _slow_between(matrices, places)",
+        "pass",
+        "tests/unit/checks/collectives/test_gpu_domains.py -k between_the_nodes_only",
+    ),
+    Mutant(
+        "nvbandwidth on other nodes passes GpuDomain",
+        "src/railgauge/tools/nvbandwidth.py",
+        "if hosts != options.hosts:",
+        "if False:",
+        "tests/unit/checks/collectives/test_gpu_domains.py -k other_nodes",
+    ),
+    Mutant(
         "a PCIe link that stays slow under load passes",
         "src/railgauge/checks/preflight/gpu_links.py",
         "if least is not None and gpu.get(name, least) < least",

@@ -19,6 +19,10 @@ class GpuLinks(Strict):
     """The GPUs of a node."""
     path: str | None = None
     """The folder of nvbandwidth on the nodes; without it the program is looked for on PATH."""
+    multinode_path: str | None = None
+    """The folder of nvbandwidth with its tests of several nodes (cmake -DMULTINODE=1), which needs
+    MPI. With it GpuDomain measures between the nodes of an NVLink domain.
+    """
     limit_s: int = pydantic.Field(default=300, ge=1)
     """A run that takes longer is ended."""
     pcie_gts: float | None = pydantic.Field(default=None, gt=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from reframe.core.builtins import run_after
@@ -29,10 +29,10 @@ NAME = "GpuLinks"
 
 #: What a copy of one pair takes, in s: three samples of 16 copies of 512 MiB each, their warm-up,
 #: and the comparison of the data (common.h and memcpy.cpp of 0.8). An estimate, not measured.
-_COPY_S = 0.3
+COPY_S = 0.3
 
 #: What nvbandwidth takes to begin, in s. An estimate, not measured.
-_BEGIN_S = 5
+BEGIN_S = 5
 
 
 class GpuLinksCases(NodeCases):
@@ -51,7 +51,7 @@ class GpuLinksPrograms(Programs):
         return {nvbandwidth.TOOL: ()}
 
     def folders(self, partition: Partition) -> Sequence[str]:
-        path = _links(partition).path
+        path = links_of(partition).path
         return (path,) if path else ()
 
     def may_be_missing(self, partition: Partition) -> bool:
@@ -87,7 +87,7 @@ class GpuLinksCheck(NodeCheck):
 
     @property
     def links(self) -> GpuLinks:
-        return _links(self.partition_data)
+        return links_of(self.partition_data)
 
     @property
     def options(self) -> nvbandwidth.Options:
@@ -116,7 +116,7 @@ class GpuLinksCheck(NodeCheck):
         return [f"copy_bandwidth_min_{test}" for test in self.options.tests]
 
     def limit(self, measurement: Measurement) -> Limit | None:
-        way = nvbandwidth.WAYS.get(_test(measurement))
+        way = nvbandwidth.WAYS.get(test_of(measurement))
         if way is None:
             return None
         of_host = way in ("from_host", "to_host")
@@ -138,7 +138,8 @@ class GpuLinksCheck(NodeCheck):
         facts = dict(observed.facts.get(node, {}))
         reading, parts = observed.reading, tuple(self._slow_pcie(facts, observed.reading))
         if reading.ok:
-            matrices = nvbandwidth.copies(reading.seen, self._bounds(reading))
+            lowest = lowest_cells(self.bound_inputs, map(self.placed, reading.measurements))
+            matrices = nvbandwidth.copies(reading.seen, lowest)
             judged = self._judged(matrices)
             parts += judged.parts
             more = [judged.unnamed, self._unseen_pcie(facts)]
@@ -165,16 +166,6 @@ class GpuLinksCheck(NodeCheck):
             peer_spread=self.partition_data.extras.peer_spread,
             links=self.links.nvlinks,
         )
-
-    def _bounds(self, reading: Reading) -> Mapping[str, float]:
-        """Test -> the least value of a cell that its reference admits."""
-        found = {}
-        for measurement in map(self.placed, reading.measurements):
-            if measurement.metric == "copy_bandwidth_min":
-                bound = bounds.find_bound(self.bound_inputs, measurement)
-                if bound is not None and bound.lowest is not None:
-                    found[_test(measurement)] = bound.lowest
-        return found
 
     def _slow_pcie(self, facts: Mapping[str, Any], reading: Reading) -> Iterator[SlowPart]:
         """GPUs with a PCIe link that stayed slow or narrow while they were copied to."""
@@ -211,19 +202,30 @@ class GpuLinksCheck(NodeCheck):
 
     def expected_run_s(self) -> float:
         gpus = self.links.gpus
-        return _BEGIN_S + _COPY_S * 2 * (gpus + gpus * (gpus - 1))
+        return BEGIN_S + COPY_S * 2 * (gpus + gpus * (gpus - 1))
 
     def longest_run_s(self) -> float:
         return self.links.limit_s + 20
 
 
-def _links(partition: Partition) -> GpuLinks:
+def lowest_cells(inputs: bounds.Inputs, measurements: Iterable[Measurement]) -> Mapping[str, float]:
+    """Test -> the least value of a cell that its reference admits."""
+    found = {}
+    for measurement in measurements:
+        if measurement.metric == "copy_bandwidth_min":
+            bound = bounds.find_bound(inputs, measurement)
+            if bound is not None and bound.lowest is not None:
+                found[test_of(measurement)] = bound.lowest
+    return found
+
+
+def links_of(partition: Partition) -> GpuLinks:
     described = partition.extras.gpu_links
     assert described is not None  # a partition with the feature describes it
     return described
 
 
-def _test(measurement: Measurement) -> str:
+def test_of(measurement: Measurement) -> str:
     return measurement.operation.partition(" ")[2]
 
 
