@@ -390,6 +390,20 @@ MUTANTS = [
         "tests/unit/checks/preflight/test_gpu_links.py -k slow_gpu",
     ),
     Mutant(
+        "a node of AMD that lost a GPU passes GpuLinks",
+        "src/railgauge/tools/transferbench.py",
+        "if options is not None and output.gpus != options.gpus:",
+        "if False:",
+        "tests/unit/tools/test_one_output.py -k 'transferbench and expected'",
+    ),
+    Mutant(
+        "a matrix of TransferBench need not be that of its averages",
+        "src/railgauge/tools/transferbench.py",
+        "cells and abs(statistics.fmean(cells) - float(text)) > 0.0151",
+        "False",
+        "tests/unit/tools/test_one_output.py -k 'contradicts and transferbench'",
+    ),
+    Mutant(
         "a node that lost a GPU passes GpuDomain",
         "src/railgauge/tools/nvbandwidth.py",
         "if gpus.count(gpu) > 1:",

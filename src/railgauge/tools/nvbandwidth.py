@@ -42,6 +42,14 @@ class Options:
     hosts: tuple[str, ...] = ()
 
 
+def options_of(gpus: int) -> Options:
+    """The tests that a node with so many GPUs can run."""
+    tests = (
+        ONE_NODE if gpus > 1 else tuple(t for t in ONE_NODE if WAYS[t] in ("from_host", "to_host"))
+    )
+    return Options(tests)
+
+
 def version_argv() -> list[str]:
     """Its output states the version."""
     return []
