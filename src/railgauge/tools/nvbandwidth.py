@@ -454,19 +454,18 @@ def _odd_shapes(output: Output) -> Iterator[str]:
 
 def _odd_processes(seen: Mapping[str, Any], options: Options | None) -> Iterator[str]:
     """MPI processes that are not where they were started, or share a GPU: a node lacks one."""
+    if options is None or not options.hosts:
+        return
     processes = [*filter(None, map(_PROCESS.fullmatch, map(str, seen.get("devices", ()))))]
+    hosts = tuple(one[2] for one in processes)
+    if hosts != options.hosts:
+        found = ", ".join(dict.fromkeys(hosts)) or "no process"
+        expected = ", ".join(dict.fromkeys(options.hosts))
+        yield f"{len(hosts)} processes on {found}, expected {len(options.hosts)} on {expected}"
     gpus = [f"GPU {one[3]} of {one[2]}" for one in processes]
     for gpu in dict.fromkeys(gpus):
         if gpus.count(gpu) > 1:
             yield f"{gpus.count(gpu)} processes use {gpu}, expected one"
-    if options is not None and options.hosts:
-        hosts = tuple(one[2] for one in processes)
-        if hosts != options.hosts:
-            found = ", ".join(dict.fromkeys(hosts)) or "no process"
-            expected = ", ".join(dict.fromkeys(options.hosts))
-            yield (
-                f"{len(hosts)} processes on {found}, expected {len(options.hosts)} on {expected}"
-            )
 
 
 def _measurements(matrix: Matrix) -> Iterator[Measurement]:
