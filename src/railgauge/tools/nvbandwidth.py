@@ -364,7 +364,10 @@ def copies(seen: Mapping[str, Any], bounds: Mapping[str, float]) -> list[gpu_cop
     ]
 
 
-_PROCESS = re.compile(r"Process +([0-9]{1,5}) \((\S{1,255})\): device ([0-9]{1,4}): .*")
+#: The domain of a host is left out, as nodes leave it out where they say their names.
+_PROCESS = re.compile(
+    r"Process +([0-9]{1,5}) \(([^\s.]{1,255})(?:\.\S{1,255})?\): device ([0-9]{1,4}): .*"
+)
 _HOST = re.compile(r".*\) ?: \((\S{1,255})\)")
 
 

@@ -204,6 +204,12 @@ def test_processes_on_other_nodes_do_not_pass(check: Any) -> None:
     assert "8 processes on gb300-nvl72-r1t01, gb300-nvl72-r2t09, expected 8 on" in message
 
 
+def test_hosts_with_their_domain_are_the_nodes(check: Any) -> None:
+    record = judged(check, lambda pair: output([f"{node}.example.org" for node in pair]))
+    assert failed(record) == {}
+    assert record.results[0].facts[NODES[0]]["copies_between"]["names"][0] == f"{NODES[0]}:gpu0"
+
+
 def test_a_rank_without_exit_line_does_not_pass(check: Any) -> None:
     record = judged(check, output, ranks=2 * GPUS - 1)
     assert NODES[:2] in failed(record)
