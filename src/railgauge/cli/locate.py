@@ -83,7 +83,7 @@ def locate(
 
     The two hosts of an output are those that it names, or those in its file's name: n1-n2.log. An
     output that is not of two hosts, or not whole, is left out, and its reason printed. Outputs of
-    nvbandwidth name the slow GPUs of a node, and slow links between them.
+    nvbandwidth and TransferBench name the slow GPUs of a node, and slow links between them.
 
     Exit code: 0 no suspect; 1 suspects, confirmed or not; 2 the input cannot be read, or there is
     no suspect but some nodes cannot be judged.

@@ -383,18 +383,18 @@ class Driver:
         hosts = self._hosts(launch)
         files = [folder / f"rank{rank}.json" for rank in range(len(hosts))]
         lines = list(self._readers.map(_document, files))
-        table = _text(folder / "rank0.out")
-        order = self._orders.orders[launch.order]
-        launch.why = rank_failure(lines, table, order.table.end) or call.note
+        text = _text(folder / "rank0.out")
+        table = self._orders.orders[launch.order].table
+        launch.why = rank_failure(lines, text, table.end if table else "") or call.note
         try:
-            launch.numbers = largest(table, order.table)
+            launch.numbers = largest(text, table) if table else {}
         except ValueError as error:
             launch.why = launch.why or str(error)
         self._bound(launch, bounds)
         words = _text(folder / "launcher.err")[:_WORDS]
         if words:
             print(words, file=sys.stderr, end="" if words.endswith("\n") else "\n", flush=True)
-        self._keep(launch, call, folder, lines, table, words)
+        self._keep(launch, call, folder, lines, text, words)
 
     @staticmethod
     def _bound(launch: Launch, bounds: Numbers) -> None:
@@ -409,7 +409,7 @@ class Driver:
         call: LauncherCall,
         folder: Path,
         lines: Sequence[Document | None],
-        table: str,
+        text: str,
         words: str,
     ) -> None:
         """Move all that a launch left from its files, four a rank, into the record."""
@@ -423,7 +423,7 @@ class Driver:
                 "parent": launch.parent,
                 "why": launch.why,
                 "seconds": round(call.seconds, 3),
-                "out": table,
+                "out": text,
                 "err": words,
                 "files": {n: text for n in names if (text := _text(folder / n))},
             }

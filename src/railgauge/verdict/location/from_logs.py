@@ -78,7 +78,7 @@ def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
             if of_run.why:
                 missing.append(Missing(run.where, None, of_run.why))
             continue
-        if run.tool == gpus_in_logs.TOOL:
+        if run.tool in gpus_in_logs.TOOLS:
             missing.append(Missing(run.where, None, _why_no_rate(run)))
             continue
         why = _why_no_pair(run)
