@@ -2075,11 +2075,61 @@ MUTANTS = [
         f"{_GATE}/test_not_held.py -k from_being_accepted",
     ),
     Mutant(
-        "a changed node that somebody drained is noted as one in service",
+        "a changed node under test is noted as one that was not held",
         "src/railgauge/node/gate.py",
         "if isinstance(outcome, NotHeld):",
         'if outcome.state == "alarm" and outcome.changes:',
-        f"{_GATE}/test_not_held.py -k out_of_service",
+        f"{_GATE}/test_not_held.py -k under_test",
+    ),
+    Mutant(
+        "a node that changed while another user had it drained is shown nowhere",
+        "src/railgauge/node/gate.py",
+        'return NotHeld(name, "alarm", why=f"not held: it was {state.unavailable_reason}")',
+        'return HoldOutcome(name, "alarm", why=f"not held: it was {state.unavailable_reason}")',
+        f"{_GATE}/test_not_held.py -k another_users_hands",
+    ),
+    Mutant(
+        "a node that changed in another user's reservation is shown nowhere",
+        "src/railgauge/node/gate.py",
+        'return NotHeld(name, "alarm", why=why)',
+        'return HoldOutcome(name, "alarm", why=why)',
+        f"{_GATE}/test_not_held.py -k another_users_hands",
+    ),
+    Mutant(
+        "a partner that changed during a test returns untested",
+        "src/railgauge/node/gate.py",
+        "if reserved and (state.foreign_reservations or not state.reservations):",
+        "if reserved:",
+        f"{_GATE}/test_hold.py -k partner_that_changed",
+    ),
+    Mutant(
+        "without accounting a node returns that a person has set down",
+        "src/railgauge/slurm/events.py",
+        "    printed = client.output(\n",
+        "    printed, _ = client.answer(\n",
+        "tests/unit/slurm/test_events.py -k without_accounting",
+    ),
+    Mutant(
+        "a node that states no boot id returns by the test of an earlier boot",
+        "src/railgauge/gate/testing.py",
+        "same_boot = bool(seen.boot_id) and ",
+        "same_boot = ",
+        f"{_GATE}/test_run.py -k without_a_boot_id",
+    ),
+    Mutant(
+        "update-done forgets a node that is in service before it drains it",
+        "src/railgauge/cli/gate.py",
+        "            known = [name for name in wanted if name in states]\n",
+        "            known = [name for name in wanted if name in states]\n"
+        '            roll.let_go(chosen, wanted, "update done")\n',
+        f"{_GATE}/test_update.py -k before_the_word",
+    ),
+    Mutant(
+        "uninstall opens an untested node that has left the description",
+        "src/railgauge/gate/uninstall.py",
+        "inside = slurm_nodes.show_known(sorted(reservations.nodes_of(name) or ()))",
+        "inside = {n: remains.nodes[n] for n in reservations.nodes_of(name) if n in remains.nodes}",
+        f"{_GATE}/test_uninstall.py -k left_the_description",
     ),
     Mutant(
         "a changed node in service is shown nowhere while Slurm does not answer",
@@ -2727,8 +2777,8 @@ MUTANTS = [
     Mutant(
         "who waited to hold a node counts it once more",
         "src/railgauge/node/gate.py",
-        "run if late else None",
-        "None",
+        "left, act, now, late)",
+        "left, act, now, False)",
         f"{_GATE}/test_hold.py -k looks_again",
     ),
     Mutant(
@@ -2854,7 +2904,7 @@ MUTANTS = [
     Mutant(
         "a campaign of another state is judged as it lies",
         "src/railgauge/gate/testing.py",
-        "    return tested.boot_id == seen.boot_id and not changes\n",
+        "    return same_boot and not changes\n",
         "    return True\n",
         f"{_GATE}/test_run.py -k changed_since_its_test",
     ),

@@ -532,9 +532,10 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
         if no_more and not damaged:
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
-            roll.let_go(chosen, wanted, "update done")
+            # Drained while the journal still has it: a reboot may have put it in service.
             known = [name for name in wanted if name in states]
             answered(lambda: slurm_nodes.drain(known, journal.UPDATED))
+            roll.let_go(chosen, wanted, "update done")
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

@@ -8,14 +8,10 @@ from collections.abc import Collection
 
 from railgauge import hostlist
 from railgauge.slurm import client
-from railgauge.slurm.nodes import reservations
+from railgauge.slurm.nodes import UNTESTED, reservations
 
 #: Set by `railgauge gate run`: the reservation that all jobs of this process's tests run in.
 RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
-
-#: Suffix of the name of a gate run's second reservation, which no job uses: it holds the nodes that
-#: are not accepted yet.
-UNTESTED = "_untested"
 
 
 def ours() -> set[str]:
