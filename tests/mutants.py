@@ -2103,6 +2103,13 @@ MUTANTS = [
         f"{_GATE}/test_hold.py -k partner_that_changed",
     ),
     Mutant(
+        "a reservation begins late where this host's clock is ahead of the controller's",
+        "src/railgauge/slurm/reservations.py",
+        "_BEGAN_BEFORE_S = 290",
+        "_BEGAN_BEFORE_S = 0",
+        "tests/unit/slurm/test_reservations.py",
+    ),
+    Mutant(
         "without accounting a node returns that a person has set down",
         "src/railgauge/slurm/events.py",
         "    printed = client.output(\n",
