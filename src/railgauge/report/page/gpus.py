@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from railgauge.common.names import natural
-from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.decision.verdict import Verdict
 
 #: What the page shows at most. Nodes with a slow part come first.
@@ -60,18 +59,13 @@ def gpus(verdict: Verdict) -> Gpus:
     """The last matrices of each node of the campaign."""
     last: dict[str, Mapping[str, Any]] = {}
     for case in verdict.cases:
-        for node, copies in _copies(case):
-            last[node] = copies
+        for node, facts in case.facts.items():
+            copies = facts.get("copies")
+            if isinstance(copies, Mapping) and copies.get("matrices"):
+                last[node] = copies
     nodes = sorted(last, key=lambda node: (not last[node].get("parts"), natural(node)))
     shown = tuple(_of_node(node, last[node]) for node in nodes[:MOST_NODES])
     return Gpus(shown, len(nodes) - len(shown))
-
-
-def _copies(case: Case) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for node, facts in case.facts.items():
-        copies = facts.get("copies")
-        if isinstance(copies, Mapping) and copies.get("matrices"):
-            yield node, copies
 
 
 def _of_node(node: str, copies: Mapping[str, Any]) -> GpusOfNode:
