@@ -456,7 +456,7 @@ def load(name: str) -> Campaign:
             f"{record}: {place}: {first['msg']}, expected a campaign's record",
             next_step=_OTHERS,
         ) from None
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not the JSON of one"
         raise RailgaugeError(
             f"{record}: {why}, expected a campaign's record", next_step=_OTHERS
@@ -511,7 +511,7 @@ def decision(campaign: Campaign) -> str | None:
         return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise RailgaugeError(
             f"{path}: not a verdict: {error}", next_step=f"railgauge verdict {campaign.id}"
         ) from None

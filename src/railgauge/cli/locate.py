@@ -6,9 +6,9 @@ import dataclasses
 import itertools
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -26,6 +26,8 @@ EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
 
 #: How many files without a result are named in one line; the others are counted.
 _NAMED = 3
+
+Table = TypeVar("Table")
 
 
 class InputError(RailgaugeError):
@@ -129,8 +131,12 @@ def _located(
         paths = [path for source in sources for path in log_paths.expand(source)]
     except RailgaugeError as error:
         raise InputError(error.message, next_step=error.next_step) from None
-    uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
-    routes = _routes(routes_file) if routes_file is not None else None
+    uplinks: dict[str, int] = {}
+    if uplink_counters is not None:
+        uplinks = _table(uplink_counters, from_csv.read_uplinks, "leaf,spine,events")
+    routes = None
+    if routes_file is not None:
+        routes = _table(routes_file, from_csv.read_routes, "leaf,destination,spine")
     kinds = [log_paths.kind_of(path, from_csv.NEEDED) for path in paths]
     others = [path for path, kind in zip(paths, kinds, strict=True) if kind != "logs"]
     if len(paths) > 1 and others:
@@ -238,24 +244,13 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
         ) from None
 
 
-def _uplinks(path: Path) -> dict[str, int]:
+def _table(path: Path, read: Callable[[str], Table], columns: str) -> Table:
     from railgauge.common.table import TableError
-    from railgauge.verdict.location import from_csv
 
     try:
-        return from_csv.read_uplinks(_text(path))
+        return read(_text(path))
     except (TableError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
-
-
-def _routes(path: Path) -> Routes:
-    from railgauge.common.table import TableError
-    from railgauge.verdict.location import from_csv
-
-    try:
-        return from_csv.read_routes(_text(path))
-    except (TableError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}", next_step="columns: leaf,destination,spine") from None
+        raise InputError(f"{path}: {error}", next_step=f"columns: {columns}") from None
 
 
 def _write(located: Located, folder: Path) -> None:

@@ -325,7 +325,7 @@ def _take(node_look: NodeLook, about: str, value: str) -> None:
         node_look.ended = True
     else:
         # From Python. What is not in the form that `readiness` prints is not known of the node.
-        with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
+        with contextlib.suppress(ValueError, TypeError, LookupError):
             content: Any = json.loads(value)
             if about == "clock":
                 node_look.clock = float(content)

@@ -406,7 +406,7 @@ def read_record(
         return _valid(lambda: Record.model_validate({**case, "results": results}), str(path))
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         if isinstance(error, BrokenRecordError):
             raise
         raise BrokenRecordError(f"{path}: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import fcntl
 import json
@@ -293,6 +294,23 @@ def test_what_a_person_did_counts_from_the_last_campaign_that_measured_the_node(
 
 
 # ---- a campaign that is interrupted ----
+
+
+def test_while_accounting_is_silent_no_node_returns(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person may have set it down in the test, and Slurm have returned it."""
+    tests.bad = set()
+    held(nodes, "n1")
+    with monkeypatch.context() as silent:
+        silent.setattr(events, "set_down_since", refused)
+        with pytest.raises(SlurmError):
+            go(nodes)
+    assert nodes.open() == {"n2", "n3", "n4"}
+    record = store.accepted("lab", "n1")
+    assert record is not None and record.fields["kernel/release"] == "6.12"
+    assert go(nodes).decided == {"n1": ""} and "n1" in nodes.open()
+    assert len(tests.made) == 1
 
 
 @pytest.mark.parametrize("bad", [set(), {"n1"}, {"n3"}])
@@ -931,6 +949,27 @@ def test_a_node_that_was_changed_since_its_test_does_not_return_by_it(
     assert record.fields["kernel/release"] == ("6.14" if changed else "6.13")
     assert ended.decided["n1"] == "" and len(tests.made) == 1 + changed
     assert "n1" in nodes.open()
+
+
+def test_without_a_boot_id_a_node_does_not_return_by_its_test(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been started again since."""
+    tests.bad = set()
+    held(nodes, "n1")
+    kill_at("judge", nodes)
+    unknown = dataclasses.replace(taken("n1", "6.13"), boot_id="")
+    everything = {**testing.in_campaign(None), "n1": unknown}  # type: ignore[arg-type]
+    monkeypatch.setattr(testing, "in_campaign", lambda _: everything)
+    collect = testing.inventories.collect
+
+    def without(*words: Any, **named: Any) -> Any:
+        seen, silent = collect(*words, **named)
+        return [dataclasses.replace(one, boot_id="") for one in seen], silent
+
+    monkeypatch.setattr(testing.inventories, "collect", without)
+    go(nodes)
+    assert len(tests.made) == 2
 
 
 def test_who_was_drained_by_somebody_since_it_was_accepted_is_theirs(

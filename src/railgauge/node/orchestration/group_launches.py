@@ -477,7 +477,7 @@ def _document(path: Path) -> Document | None:
     """An exit line; None where it is not there, or not whole."""
     try:
         document = json.loads(_text(path))
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return document if isinstance(document, dict) and "call" in document else None
 
@@ -496,7 +496,7 @@ def main() -> int:
         document = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         orders = LaunchList.read(document, sys.argv[1])
         writer = results_file.Writer(results_file.FILE)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         print(f"launches: {error}", file=sys.stderr)
         return 2
     began, why, code = time.monotonic(), "", 0

@@ -47,7 +47,7 @@ class Past(NamedTuple):
 
 
 #: What a damaged record raises where it is read.
-_UNREADABLE = (RailgaugeError, OSError, ValueError, LookupError, TypeError, RecursionError)
+_UNREADABLE = (RailgaugeError, OSError, ValueError, LookupError, TypeError)
 
 
 def past(system: str) -> tuple[list[Past], list[str]]:

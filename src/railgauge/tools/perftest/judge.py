@@ -167,16 +167,13 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
         missing = [size for size in expected if size not in output.sizes]
         other = [size for size in output.sizes if size not in expected]
         stated = f"no row of {missing[0]} bytes" if missing else f"a row of {other[0]} bytes"
-        complaints.append(f"{stated}, expected {_listed(expected)}")
+        ends = f"{expected[0]} to " if len(expected) > 1 else ""
+        complaints.append(f"{stated}, expected {ends}{expected[-1]} bytes")
     for row in output.rows:
         if why := _row_complaint(row, options):
             complaints.append(f"{row.size_bytes} bytes: {why}")
             break
     return complaints
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    return f"{sizes[0]} bytes" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bytes"
 
 
 def _places(addresses: Sequence[Address]) -> set[str]:

@@ -176,7 +176,7 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
             next_step="of a place that carried nothing leave the row out: it is named as missing",
         )
     conditions = frame["condition"].unique()
-    less = {c: _less(c, better) for c in conditions}
+    less = {c: (better or _better_of(c) or "more") == "less" for c in conditions}
     return frame.select(
         "place",
         "condition",
@@ -209,10 +209,6 @@ _LESS = frozenset(
 _RATES = frozenset({"rate", "per"})
 #: Behind another part only: `write_us`, not `us-east-1`.
 _UNITS = frozenset({"us", "usec", "ms", "msec", "ns", "nsec", "sec", "seconds"})
-
-
-def _less(condition: str, better: str | None) -> bool:
-    return (better or _better_of(condition) or "more") == "less"
 
 
 def _better_of(condition: str) -> str | None:
@@ -262,10 +258,8 @@ class Class:
 
     @property
     def word(self) -> Word:
-        return overall([*(w for w, n in self.words.items() if n), *self._of_shift()])
-
-    def _of_shift(self) -> list[Word]:
-        return [self.shift["verdict"]] if self.shift else []
+        of_shift: list[Word] = [self.shift["verdict"]] if self.shift else []
+        return overall([*(w for w, n in self.words.items() if n), *of_shift])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -135,7 +135,8 @@ def _family(
         if why:
             missing.append(Missing(case.place or "-".join(case.nodes), round_number, why))
             continue
-        row = max((r for r in case.rows if _is_judged(r)), key=_size, default=None)
+        judged = (r for r in case.rows if _is_judged(r))
+        row = max(judged, key=lambda r: r.measurement.size_bytes or 0, default=None)
         a, b = _ends(case, row, devices)
         if row is None:
             unknown.append(len(results))
@@ -247,10 +248,6 @@ def _condition(row: Row | None, leaves: Mapping[str, str]) -> Hashable:
     nics = len(m.nics.split("+")) if m.nics else 0
     across = m.rails is not None and len(set(m.rails.split("-"))) > 1
     return (*_ALIKE(m), nics, across, "" if leaves else m.within)
-
-
-def _size(row: Row) -> int:
-    return row.measurement.size_bytes or 0
 
 
 def _is_judged(row: Row) -> bool:
