@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from railgauge.common.names import natural
+from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.decision.verdict import Verdict
 
 #: What the page shows at most. Nodes with a slow part come first.
