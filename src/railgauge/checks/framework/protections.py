@@ -15,7 +15,14 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.checks.framework.byte_accounting import contradictions
 from railgauge.model.call import Call, why_failed
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, NO_REFERENCE, OVERRIDING_KINDS, Failure
+from railgauge.model.failure import (
+    DATA_CORRUPT,
+    DISTURBED,
+    ENVIRONMENT,
+    NO_REFERENCE,
+    OVERRIDING_KINDS,
+    Failure,
+)
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference, step_to_record
@@ -278,7 +285,8 @@ def output_is_a_result(evidence: JobEvidence) -> Iterator[Failure]:
     if evidence.reading is None:
         yield Failure("no-output", "there is no output of the tool to read")
     elif not evidence.reading.ok:
-        yield Failure("output", evidence.reading.reason)
+        kind = DATA_CORRUPT if evidence.reading.corrupt else "output"
+        yield Failure(kind, evidence.reading.reason)
 
 
 def nothing_is_simulated(evidence: JobEvidence) -> Iterator[Failure]:

@@ -159,13 +159,25 @@ def filled(argv: Sequence[str], values: Mapping[str, str]) -> list[str]:
 def tool_version(argv: list[str]) -> str:
     """The first line that the tool prints of its version, on whichever stream."""
     try:
-        answer = subprocess.run(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False
-        )
+        lines = _printed(argv).strip().splitlines()
     except (OSError, subprocess.SubprocessError) as error:
         return f"unknown ({error})"
-    lines = answer.stdout.decode("utf-8", "replace").strip().splitlines()
     return lines[0].strip() if lines else "unknown"
+
+
+def help_of(program: str) -> str:
+    """What `--help` of a program prints, on whichever stream; "" where it does not run."""
+    try:
+        return _printed([program, "--help"])
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _printed(argv: list[str]) -> str:
+    answer = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False
+    )
+    return answer.stdout.decode("utf-8", "replace")
 
 
 #: Longest output that is kept: beyond it the tool's writes fail, and the call's note says so.

@@ -1,8 +1,8 @@
 """A comparison of two sets of runs, place by place: of campaigns, or of anyone's numbers.
 
 A side is a frame with a row for each measurement and the columns `place`, `condition`, `of_class`,
-`family` (a check), `partition`, `built` (what the tool's version changed), `warmup`, `run`,
-`value`, `less` (less is better), `unit`, `decides` (an unknown result here makes the whole
+`family` (a check), `partition`, `version` (of the tool), `built` (what that changed), `warmup`,
+`run`, `value`, `less` (less is better), `unit`, `decides` (an unknown result here makes the whole
 inconclusive), `margin` (the smallest change that matters, a share; the same within a class) and
 `nodes` (separated by commas). `built` and `warmup` are null where they are not known, and a part of
 the condition where they differ. `link_changes.py` has the statistics.
@@ -105,6 +105,7 @@ def of_tables(
             family="check",
             partition="partition",
             built="built",
+            version="version",
             warmup=pl.format("warm-up {}", "warmup"),
             run="run",
             value="value",
@@ -184,6 +185,7 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
         family=pl.lit("all"),
         partition=pl.lit(""),
         built=pl.lit(None, pl.String),
+        version=pl.lit(""),
         warmup=pl.lit(None, pl.String),
         run="run",
         value="number",
@@ -339,7 +341,7 @@ def compare(
     before, after = collective_settings.apart(before, after)
     rows = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
     # Only positive values have a logarithm; a place without any is missing.
-    rows = _by_tool(rows.filter(pl.col("value") > 0))
+    rows = by_tool(rows.filter(pl.col("value") > 0))
     samples, links = _samples(rows)
     if not links.height:
         raise RailgaugeError(
@@ -361,7 +363,7 @@ def compare(
     return Comparison(places, classes, missing, result, samples)
 
 
-def _by_tool(rows: pl.DataFrame) -> pl.DataFrame:
+def by_tool(rows: pl.DataFrame) -> pl.DataFrame:
     """Name version and warm-up of the tool in conditions that were measured with several of them,
     so that numbers of one kind are compared with each other only.
     """
