@@ -191,11 +191,12 @@ def _text(path: Path) -> str:
 
 
 def _of_table(name: str, text: str) -> Evidence:
+    from railgauge.common.table import TableError
     from railgauge.verdict.location import from_csv
 
     try:
         return from_csv.read(text)
-    except from_csv.TableError as error:
+    except TableError as error:
         raise InputError(f"{name}: {error}", next_step=f"fix it; the columns: {_HELP}") from None
 
 
@@ -224,9 +225,9 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
     from railgauge.model.record import BrokenRecordError
     from railgauge.verdict.campaign.cases import read
     from railgauge.verdict.location import switch_ports
+    from railgauge.verdict.location.campaign_routes import CampaignRoutes
     from railgauge.verdict.location.from_campaign import read_leaves
     from railgauge.verdict.location.locate import locate
-    from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
     try:
         campaign = campaigns.load(name)
@@ -244,11 +245,11 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
 
 
 def _table(path: Path, read: Callable[[str], Table], columns: str) -> Table:
-    from railgauge.verdict.location import from_csv
+    from railgauge.common.table import TableError
 
     try:
         return read(_text(path))
-    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
+    except (TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step=f"columns: {columns}") from None
 
 
