@@ -42,9 +42,9 @@ def nodes_of(name: str) -> tuple[str, ...] | None:
 def reserve(name: str, nodes: Collection[str], lease_s: int | None = None) -> None:
     """Nodes on which only this user's jobs start that name the reservation.
 
-    It ends `lease_s` seconds from now, never where that is None. MAINT: it may lie over others',
-    its own jobs start there all the same, and it counts as maintenance. IGNORE_JOBS: running jobs
-    go on.
+    It ends `lease_s` seconds from now, or in a year where that is None: Slurm has no longer one
+    (UNLIMITED, reservation.c). MAINT: it may lie over others', its own jobs start there all the
+    same, and it counts as maintenance. IGNORE_JOBS: running jobs go on.
     """
     client.output(
         *("scontrol", "create", "reservation", f"reservationname={name}"),
