@@ -38,7 +38,7 @@ class GpuDomainCases(Cases[GroupCase]):
 
     A copy between two GPUs uses all NVLinks of both, whichever two they are: the GPUs go to the
     same switches. So pairs of neighbours load every link of a domain. All pairs of 72 GPUs would
-    take 5112 copies a test, and load no link more.
+    take 5112 copies a test, over the same links.
     """
 
     def __init__(self) -> None:
