@@ -97,8 +97,8 @@ class JobEvidence:
 def job_completed(evidence: JobEvidence) -> Iterator[Failure]:
     """ReFrame takes TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and CANCELLED for an end like any other.
 
-    What somebody cancelled, what Slurm forgot, and what its controller did not start, measured
-    nothing, and nobody is to blame for that.
+    What somebody cancelled, what Slurm forgot, what its controller did not start, and what it ended
+    for a node's failure although no node failed, measured nothing, and nobody is to blame for that.
     """
     if evidence.settled:
         # `job_failures` are told of the whole.
@@ -110,6 +110,8 @@ def job_completed(evidence: JobEvidence) -> Iterator[Failure]:
     )
     step = f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode"
     trouble = "" if evidence.calls else ends.controller_trouble(evidence.job_error)
+    if state == "NODE_FAIL" and evidence.ranks and not evidence.failed_nodes:
+        trouble = "it names no node that failed, and all of them answer"
     if state not in ends.OF_THE_NODES or (state != "COMPLETED" and trouble):
         yield Failure(
             DISTURBED,
