@@ -56,7 +56,7 @@ docs: ## write the generated parts of the documents, then the site: site/index.h
 	.venv/bin/sphinx-build --quiet --fail-on-warning --keep-going docs site
 	.venv/bin/python -m railgauge.cli.manual site/man/man1
 
-golden: ## write tests/data/golden anew
+golden: ## write tests/data/golden again
 	bin/bootstrap dev
 	.venv/bin/python -m tests.unit.checks.test_golden --write
 
@@ -64,7 +64,7 @@ bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	bin/bootstrap lab dev browser
 	.venv/bin/python -m tests.bench $(AGAINST:%=--against %)
 
-example: ## write docs/example anew: the pages of two campaigns of the lab
+example: ## write docs/example again: the pages of two campaigns of the lab
 	bin/bootstrap python lab
 	.venv/bin/python -m tests.example
 
@@ -77,7 +77,7 @@ drill: ## the gate, patrol and locate against real faults: what they did, and ho
 	.venv/bin/python -m tests.lab.drill
 	.venv/bin/python -m tests.lab.drill_locate
 
-compat: ## the suite, the gate and a stranger's first ten minutes with other versions: [RELEASES="bookworm trixie"]
+compat: ## the suite, the gate and a new user's first ten minutes with other versions: [RELEASES="bookworm trixie"]
 	bin/bootstrap lab dev
 	.venv/bin/python -m tests.lab.compat $(RELEASES)
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the commands beside it and by activate.sh.
+# Sourced by the commands next to it and by activate.sh.
 
 # require_venv NAME HOME: 3 where this user cannot run the checkout's Python; NAME says why on
 # standard error, and what to type.
@@ -35,14 +35,14 @@ require_venv() {
     done
     why="$venv is there, but its Python, $python, "
     if [[ -n $closed ]]; then
-      why+="cannot be run by $user, who may not enter $closed"
+      why+="cannot be run by $user, as that user may not enter $closed"
     elif [[ -e $python ]]; then
       why+="cannot be run by $user"
     else
       why+="is not on $(uname -n)"
     fi
     [[ -O $venv ]] ||
-      next="$(stat -c %U -- "$venv") makes it anew (rm -r $quoted/.venv; make -C $quoted setup) with a python3 for \
+      next="$(stat -c %U -- "$venv") makes it again (rm -r $quoted/.venv; make -C $quoted setup) with a python3 for \
 all users first on PATH; or, in a clone of your own: make setup"
   fi
   echo "$name: $why" >&2

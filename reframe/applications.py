@@ -11,7 +11,7 @@ class ApplicationTime(ApplicationCheck):
     """A program of the system's description (a solver, MLPerf training in a container), some runs.
 
     Good is: every run says that it came to the value that it must, and the olympic mean of their
-    times, without the fastest and the slowest, is at the reference. Each run's time is beside it.
+    times, without the fastest and the slowest, is at the reference. Each run's time is next to it.
     """
 
     descr = "the time of a program of the site"

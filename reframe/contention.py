@@ -1,4 +1,4 @@
-"""TCP and RDMA between hosts that are idle, that are busy, and whose tool is far from its NIC."""
+"""TCP and RDMA between hosts that are idle or busy, or with a tool far from its NIC."""
 
 from reframe.core.builtins import parameter
 
@@ -33,7 +33,7 @@ class ContentionTcp(SweepCheck):
     the bandwidth at the reference of that state.
     """
 
-    descr = "TCP beside load on the hosts"
+    descr = "TCP next to load on the hosts"
     tags = {"tcp", "contention", "acceptance"}
     tool = iperf2
     programs = Programs(iperf2, more=stressors)
@@ -61,7 +61,7 @@ class ContentionLatency(SweepCheck):
     Good is: as above, and the typical latency and its percentiles at the reference of that state.
     """
 
-    descr = "RDMA latency beside load on the hosts"
+    descr = "RDMA latency next to load on the hosts"
     tags = {"rdma", "latency", "contention", "acceptance"}
     tool = perftest
     programs = Programs(perftest, *OTHERS, helpers=HELPERS, more=stressors)

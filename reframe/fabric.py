@@ -11,7 +11,7 @@ class FabricBalance(FabricCheck):
     """iperf2 between all nodes at once, to nodes of other leaves.
 
     Good is: the uplinks of every leaf carried about as much as each other, both ways: Jain's index
-    of the least even ones at the reference, by the switches' own counters. Beside it stands what
+    of the least even ones at the reference, by the switches' own counters. Next to it stands what
     all nodes sent together, which `railgauge balance` compares by the leaves' modes.
     """
 

@@ -1,4 +1,4 @@
-"""Whether MPI works at all, and how it fares beside a transfer."""
+"""Whether MPI works at all, and how it fares next to a transfer."""
 
 from reframe.core.builtins import parameter, run_after
 
@@ -43,10 +43,10 @@ class MpiBesideTransfer(MpiBesideCheck):
     """An MPI program between two nodes, alone and while iperf2 runs between them.
 
     Good is: one world each time, a transfer that lasts as long as the program, and both times at
-    the reference. With several settings of the transfer, ratios tell what tuning does to MPI.
+    the reference. With several settings of the transfer, ratios show what tuning does to MPI.
     """
 
-    descr = "an MPI program beside a transfer"
+    descr = "an MPI program next to a transfer"
     tags = {"mpi", "tcp", "acceptance"}
 
     # The transfer's own numbers, disturbed on purpose, are a condition.

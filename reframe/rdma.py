@@ -49,7 +49,7 @@ class RdmaBandwidth(SweepCheck):
 class RdmaUsage(SweepCheck):
     """Other ways to use a link than RdmaBandwidth's; the first rail stands for the others.
 
-    READ and SEND, which MPI and storage use beside WRITE; both directions at once; several queue
+    READ and SEND, which MPI and storage use besides WRITE; both directions at once; several queue
     pairs, which a fabric may spread over its paths; a time; a connection by rdma_cm; all sizes.
 
     Good is: the bandwidth of each at its reference, of all sizes that of the largest.

@@ -160,7 +160,7 @@ class ScpTransfer(SweepCheck):
 
 @simple_test
 class HpnScpTransfer(SweepCheck):
-    """scp by HPN-SSH, whose windows grow with the path."""
+    """scp by HPN-SSH, with windows that grow with the path."""
 
     descr = "files between two nodes, by HPN-SSH's scp"
     tags = {"tcp", "transfer", "acceptance"}

@@ -20,7 +20,7 @@ from railgauge.tools import iperf2
 class WanTcp(SweepCheck):
     """iperf2 with one stream over round trips of several lengths, by buffer and congestion control.
 
-    Good is: the round trip as long as asked for, the bandwidth at the reference; beside it stands
+    Good is: the round trip as long as asked for, the bandwidth at the reference; next to it stands
     what one window per round trip allows, and how long it took to a stable rate.
     """
 

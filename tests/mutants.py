@@ -1353,8 +1353,8 @@ MUTANTS = [
     Mutant(
         "a solve takes the scopes of another checkout, which used the same folder before",
         "src/railgauge/stack/build.py",
-        "        beside.replace(folder / name)\n",
-        "        (folder / name).exists() or beside.replace(folder / name)\n",
+        "        temporary.replace(folder / name)\n",
+        "        (folder / name).exists() or temporary.replace(folder / name)\n",
         "tests/unit/stack/test_build.py",
     ),
     Mutant(
@@ -1907,7 +1907,7 @@ MUTANTS = [
     Mutant(
         "a flaky case is made good by another session",
         _COMPARE,
-        "    return not (beside or case.damage)\n",
+        "    return not (others or case.damage)\n",
         "    return True\n",
         f"{_RESUME}::test_a_second_try_within_a_session_is_not_made_good_by_another_session",
     ),
@@ -2124,15 +2124,14 @@ MUTANTS = [
     Mutant(
         "a node's reason is what its partner did",
         "src/railgauge/verdict/decision/node_status.py",
-        "return _Rank.OWN if self._nodes_there(finding).isdisjoint(others) else "
-        "_Rank.BESIDE_CULPRIT",
+        "return _Rank.OWN if self._nodes_there(finding).isdisjoint(others) else _Rank.WITH_CULPRIT",
         "return _Rank.CONVICTS",
         "tests/unit/verdict/decision/test_node_status.py -k own_fault",
     ),
     Mutant(
         "a check holds a node for what its partner did",
         "src/railgauge/verdict/decision/node_status.py",
-        "order.rank(finding, node) < _Rank.BESIDE_CULPRIT",
+        "order.rank(finding, node) < _Rank.WITH_CULPRIT",
         "True",
         "tests/unit/verdict/decision/test_node_status.py -k accused_of_what",
     ),
@@ -2239,7 +2238,7 @@ MUTANTS = [
     Mutant(
         "a node that a person set down during its test returns, as Slurm had returned it",
         "src/railgauge/gate/run.py",
-        "STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, keep_out_set_down, record, drain, unreserve)",
         "STEPS = (reserve, resume, testing.test, record, drain, unreserve)",
         f"{_GATE}/test_run.py -k set_down_meanwhile",
     ),
@@ -2868,8 +2867,8 @@ MUTANTS = [
     Mutant(
         "a folder of which outputs are empty is judged",
         "src/railgauge/cli/locate.py",
-        "sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NOBODY)",
-        "sys.exit(EXIT_INPUT if located.unjudged else EXIT_NOBODY)",
+        "sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NO_SUSPECT)",
+        "sys.exit(EXIT_INPUT if located.unjudged else EXIT_NO_SUSPECT)",
         "tests/unit/cli/test_locate.py -k without_a_result",
     ),
     Mutant(
@@ -2938,8 +2937,8 @@ MUTANTS = [
     Mutant(
         "the reservation goes before the rejected nodes are drained",
         "src/railgauge/gate/run.py",
-        "STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)",
-        "STEPS = (reserve, resume, testing.test, heed, record, unreserve, drain)",
+        "STEPS = (reserve, resume, testing.test, keep_out_set_down, record, drain, unreserve)",
+        "STEPS = (reserve, resume, testing.test, keep_out_set_down, record, unreserve, drain)",
         f"{_GATE}/test_run.py",
     ),
     Mutant(
@@ -3611,7 +3610,7 @@ MUTANTS = [
     Mutant(
         "what a kill or a full disk leaves of a write is taken for the file",
         "src/railgauge/common/atomic.py",
-        "    beside = beside_of(path)\n",
+        "    temporary = temporary_name(path)\n",
         "    beside = path\n",
         "tests/unit/common/test_atomic.py",
     ),
@@ -4052,8 +4051,8 @@ MUTANTS = [
     Mutant(
         "nobody, where nothing tells",
         "src/railgauge/cli/locate.py",
-        "sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NOBODY)",
-        "sys.exit(EXIT_INPUT if lacking else EXIT_NOBODY)",
+        "sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NO_SUSPECT)",
+        "sys.exit(EXIT_INPUT if lacking else EXIT_NO_SUSPECT)",
         "tests/unit/cli/test_locate.py -k not_judged",
     ),
     Mutant(
@@ -4192,14 +4191,14 @@ MUTANTS = [
     Mutant(
         "a verdict that names nobody says nothing of it",
         "src/railgauge/verdict/location/locate.py",
-        "            without_suspect.append(nobody)\n",
+        "            without_suspect.append(left_unnamed)\n",
         "            pass\n",
         "tests/unit/verdict/location/test_unnamed.py -k nobody_named",
     ),
     Mutant(
         "a node is said to have been good where the reference may be wrong",
         "src/railgauge/verdict/location/locate.py",
-        "(nobody is not None and nobody.mostly_bad)",
+        "(left_unnamed is not None and left_unnamed.mostly_bad)",
         "False",
         "tests/unit/verdict/location/test_unnamed.py -k nobody_named",
     ),

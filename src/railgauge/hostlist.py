@@ -21,7 +21,7 @@ _OPERATORS = re.compile(r"[!&^]")
 def expand(hostlist: str) -> tuple[str, ...]:
     """`n[1-3]` -> (n1, n2, n3), `b[1-2],a1` -> (b1, b2, a1): in the order of its parts.
 
-    ValueError where it is not a host list or names nobody.
+    ValueError where it is not a host list or names no host.
     """
     _refuse_groups(hostlist)
     # NodeSet sorts all of it; a comma within brackets parts nothing.

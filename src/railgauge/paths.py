@@ -74,7 +74,7 @@ def require_site(what: str) -> None:
 def on_node(program: str) -> list[str]:
     """The words that start `railgauge.node.<program>` on a node, which sees this checkout.
 
-    Without `site`: such a program needs nothing that is installed beside Python.
+    Without `site`: such a program needs nothing that is installed next to Python.
     """
     return ["env", f"PYTHONPATH={SOURCE}", "python3", "-S", "-m", f"railgauge.node.{program}"]
 
@@ -133,7 +133,7 @@ def campaign_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
-#: Set beside it: the number of the session in its campaign, 1 where it was never resumed.
+#: Set with it: the number of the session in its campaign, 1 where it was never resumed.
 SESSION_VARIABLE = "RAILGAUGE_SESSION"
 
 

@@ -18,7 +18,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """What tells this start of the machine from all others."""
+    """What identifies this start of the machine."""
     return _BOOT_ID.read_text(encoding="ascii").strip()
 
 
@@ -87,7 +87,7 @@ class Process:
 
 
 def running(*arguments: str) -> list[Process]:
-    """Every process whose command line holds these arguments, one after the other."""
+    """Every process with these arguments in its command line, one after the other."""
     wanted = b"\0" + b"\0".join(argument.encode() for argument in arguments) + b"\0"
     processes = []
     for entry in Path("/proc").iterdir():
@@ -96,7 +96,7 @@ def running(*arguments: str) -> list[Process]:
         try:
             command_line = b"\0" + (entry / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError, PermissionError):
-            # It has ended, or it is somebody else's, of which this user sees nothing (hidepid).
+            # It has ended, or it is another user's and hidden from this one (hidepid).
             continue
         ticks = _start_ticks(int(entry.name))
         if wanted in command_line and ticks is not None:
@@ -145,7 +145,7 @@ def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
 
 
 def _environment(pid: int) -> list[str]:
-    """None of somebody else's process."""
+    """None of another user's process."""
     try:
         text = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

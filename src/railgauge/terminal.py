@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-#: So often a second the line is drawn anew.
+#: So often a second the line is drawn again.
 _A_SECOND = 2
 
 

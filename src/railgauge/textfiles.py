@@ -100,7 +100,7 @@ def _of_path(path: Path) -> Iterator[Text | Large | Unread]:
         if stat.S_ISDIR(mode):
             yield from _below(path)
         elif stat.S_ISSOCK(mode) or (stat.S_ISFIFO(mode) and _has_name(path)):
-            # One that is open for nobody to write to would be waited for.
+            # One that no process has open to write would be waited for.
             yield Unread(str(path), "not a file")
         elif stat.S_ISREG(mode) and LARGE_FILE < status.st_size <= LARGEST_FILE:
             yield from _large(path)
@@ -197,7 +197,7 @@ def _text(name: str, content: bytes) -> Text | Unread:
 
 
 class _Joined:
-    """A stream of which the first bytes were read already."""
+    """A stream with its first bytes already read."""
 
     def __init__(self, head: bytes, rest: _Readable) -> None:
         self._head = head

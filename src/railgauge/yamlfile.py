@@ -2,7 +2,7 @@
 
 Two parsers read it. PyYAML's, which is libyaml's in C, takes a tenth of the time of ruamel.yaml's:
 what every start reads goes through it. ruamel.yaml's knows the line of every field, and keeps
-comments: it is asked where a field is wrong, and by whoever writes a file again.
+comments: it is asked where a field is wrong, and where a file is written again.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Strict(pydantic.BaseModel):
 
 def _refuse_duplicates(root: yaml.Node) -> None:
     """Of the file's own keys: those that a merge (<<) brings come later, and may be replaced.
-    Likewise what is nested too deep for whoever walks through it later.
+    Likewise what is nested too deep for the code that walks through it later.
     """
     open_nodes, known = [(root, 0)], set()
     while open_nodes:
@@ -217,7 +217,7 @@ def _refuse_bottomless(text: str) -> None:
             raise _too_deep(event.start_mark)
 
 
-#: What parsers raise, of hostile texts also in places of which they do not say the line.
+#: What parsers raise, of hostile texts also in places without a line.
 _NO_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
 
 
@@ -302,7 +302,7 @@ def place(path: Path, location: tuple[int | str, ...]) -> str:
 def load_model(path: Path, model: type[Model]) -> Model:
     """The document at `path` as `model`; every wrong field is named with its line.
 
-    A file whose text is unchanged gives the same object again: nobody may change it. Parsing took
+    A file with unchanged text gives the same object again, so no caller may change it. Parsing took
     half of a ReFrame session's own time, which asks for its references with every case.
     """
     return cast(Model, _validated(path, _read(path), model))

@@ -57,7 +57,7 @@ _NEEDED_BYTES = 64 * 2**20
 #: A command that gets the paths of verdict.json and of the summary once a campaign is over.
 VERDICT_VARIABLE = "RAILGAUGE_ON_VERDICT"
 
-#: How long a session whose `railgauge accept` was killed may take to cancel its jobs and to end.
+#: How long a session may take to cancel its jobs and to end if its `railgauge accept` was killed.
 _ENDING_S = 60
 
 #: How the files of a system's data end.
@@ -76,8 +76,8 @@ def run(
     owner: str | None = None,
     stop: Callable[[], str] = lambda: "",
 ) -> Verdict:
-    """A new campaign of one session; `begun` is told of it before anything runs. `owner` is whose
-    it is where that is a gate run or a patrol. `stop` is asked every few seconds why the session is
+    """A new campaign of one session; `begun` gets it before anything runs. `owner` is set in a gate
+    run or a patrol. `stop` is asked every few seconds why the session is
     to end, "" while it may go on. With variables.COMPARE it is compared with that campaign.
 
     Raises PrerequisiteError before anything has run where Slurm, the results area, or what the
@@ -145,13 +145,13 @@ def resume(campaign: Campaign, command: list[str], say: Say, owner: str | None =
     """Measure what a campaign that broke off still lacks, and decide on all of it.
 
     Scope, gate and options are those of its record. RailgaugeError, with nothing changed, where it
-    is at its end, still running, somebody else's, or would be judged by something else than before.
+    is at its end, still running, another owner's, or would be judged by something else than before.
     """
     _require_owner(campaign, owner)
     _require_resumable(campaign)
     try:
         with _hold(campaign, say) as lock:
-            # As it is now that nobody else writes it.
+            # Read again: from here on no other process writes it.
             campaign = campaigns.load(str(campaign.folder))
             lacks = _require_something_missing(campaign)
             _require_configuration(campaign.system)
@@ -442,7 +442,7 @@ def _require_room() -> None:
 def _require_ready(
     system: str, chosen: Scope, options: Sequence[str], say: Say, owner: str | None
 ) -> None:
-    """Check that the nodes see what the checks need there; not in a rehearsal, whose stand-ins run
+    """Check that the nodes see what the checks need there; not in a rehearsal: its stand-ins run
     on other nodes. In a gate run or a patrol the checks themselves say of a node that it lacks a
     tool, as it must not keep the others from being tested.
     """

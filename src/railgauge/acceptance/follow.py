@@ -73,7 +73,8 @@ class Watchdog:
     """Stops a session in which no case ends within the longest time that one may take.
 
     A controller that crashed may forget a job, which accounting then shows as running for ever,
-    and ReFrame waits as long. One whose job waits for another campaign's is left alone (`waits`).
+    and ReFrame waits as long. A session that waits for a job of another campaign is left alone
+    (`waits`).
     """
 
     #: For Slurm's own work around a job: launch, kill, accounting.
@@ -85,7 +86,7 @@ class Watchdog:
         waits: Callable[[], bool],
         why: Callable[[], str] = lambda: "",
     ) -> None:
-        """`why` tells what Slurm says of the session's jobs."""
+        """`why` returns what Slurm says of the session's jobs."""
         #: the session's cases, once they are known
         self.cases: Sequence[Planned] = ()
         self.interrupt = interrupt
@@ -154,7 +155,7 @@ def follow(
     why: Callable[[], str] = lambda: "",
     stop: Callable[[], str] = lambda: "",
 ) -> tuple[int, str]:
-    """Run the session, keep its output, tell its progress; end it once `stop` says why.
+    """Run the session, keep its output, report its progress; end it once `stop` says why.
 
     (exit code, what interrupted it: a signal, or that nothing ended; "" where nothing did)
     """

@@ -23,7 +23,7 @@ _FINISHED = re.compile(
 #: How many running checks are named.
 _NAMED = 2
 
-#: Before this share is done nobody can tell how long the rest takes.
+#: Before this share is done it is not known how long the rest takes.
 _LEAST_SHARE = 0.05
 
 #: zlib's number for a stream with gzip's head and tail

@@ -1,4 +1,4 @@
-"""What a campaign is asked for: whom it is about, the ReFrame session that measures it, and the
+"""What a campaign is asked for: its nodes, the ReFrame session that measures it, and the
 cases that such a session would run.
 
 Light: what reads records and decides takes its time to load, and a plan needs none of it.
@@ -40,10 +40,10 @@ def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
             raise RailgaugeError(
                 f"--nodes {nodes}: {error}", next_step=f"--nodes '{hostlist.fold(known)}'"
             ) from None
-        strangers = sorted(wanted - known)
-        if strangers:
+        unknown = sorted(wanted - known)
+        if unknown:
             raise RailgaugeError(
-                f"--nodes {nodes}: {hostlist.fold(strangers)} not in {system} "
+                f"--nodes {nodes}: {hostlist.fold(unknown)} not in {system} "
                 f"({hostlist.fold(known)})",
                 next_step=f"--nodes '{hostlist.fold(known)}', or some of them",
             )
@@ -60,17 +60,17 @@ def scope(system: str, partition: str | None, nodes: str | None) -> Scope:
 
 def measured_by(chosen: Scope, nodes: str | None) -> dict[str, str | None]:
     """The environment variables that say what is measured."""
-    told = dict(os.environ)
+    given = dict(os.environ)
     if nodes:
-        told[variables.NODES] = hostlist.fold(n for m in chosen.nodes.values() for n in m)
-    return {name: told.get(name) for name in variables.MEASURED_BY}
+        given[variables.NODES] = hostlist.fold(n for m in chosen.nodes.values() for n in m)
+    return {name: given.get(name) for name in variables.MEASURED_BY}
 
 
 def environment(
     folder: Path, measured_by: Mapping[str, str | None], number: int = 1
 ) -> dict[str, str]:
     """The environment of a ReFrame session of a campaign in `folder`."""
-    told = {
+    given = {
         **os.environ,
         **measured_by,
         "PYTHONUNBUFFERED": "1",
@@ -78,7 +78,7 @@ def environment(
         paths.CAMPAIGN_VARIABLE: str(folder),
         paths.SESSION_VARIABLE: str(number),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def command(gate: Gate, options: Sequence[str]) -> list[str]:

@@ -53,7 +53,7 @@ def _drop_callers_variables(system: str) -> None:
     try:
         partitions = systems.load(system).partitions
     except RailgaugeError:
-        # Whoever needs the description says what is wrong with it.
+        # The code that needs the description says what is wrong with it.
         partitions = []
     dropped = client.drop_callers({n for p in partitions for n in p.extras.keep_variables})
     named = [name for name in dropped if not (in_job and name.startswith("SLURM"))]
@@ -131,9 +131,9 @@ def _system_in(arguments: Sequence[str]) -> str | None:
 
 
 def compile_for_nodes() -> None:
-    """Leave the bytecode of what runs on nodes beside it, whatever PYTHONDONTWRITEBYTECODE says.
+    """Leave the bytecode of what runs on nodes next to it, whatever PYTHONDONTWRITEBYTECODE says.
 
-    Else every agent and every rank compiles it anew where nodes may not write there: a quarter of
+    Else every agent and every rank compiles it again where nodes may not write there: a quarter of
     the time that it takes to start, seconds where the CPU is emulated. A checkout that cannot be
     written to stays as it is; nodes with another Python leave bytecode of their own where they can.
     """

@@ -1,6 +1,6 @@
 """A campaign: one acceptance run, as a folder that holds all that it saw.
 
-campaign.json   what was asked, of what, when, by whom, and how it ended
+campaign.json   what was asked, of what, when, by which user, and how it ended
 plan.json       the test cases that ReFrame selected
 leaves.json     the leaf of each node, by partition, where that is known
 static_routes.json  the partitions in which data takes the routes of the forwarding tables
@@ -13,11 +13,11 @@ stage/          every case's script, tool outputs of both sides (raw.jsonl.gz) a
 ended/          how each case came to its end, also where ReFrame wrote no report
 verdict.json    the verdict;  verdict.txt  the same for people;  report.html  as a page;
                 junit.xml  for CI;  summary.md  for a ticket
-failing_nodes.txt, passing_nodes.txt   who is at fault for sure, and who passed
+failing_nodes.txt, passing_nodes.txt   the nodes at fault for sure, and those that passed
 before.json     what went at each place in the campaign that it is compared with
 standing.json   what it says of each node, for `railgauge coverage`
 lock            held by the processes that work on it
-sessions/2/     where it broke off and was resumed: the same of its second ReFrame session, whose
+sessions/2/     where it broke off and was resumed: the same of its second ReFrame session. Its
                 plan.json has what this session ran, and remaining.json what was missing
 
 What a session left is never touched by the next one.
@@ -80,7 +80,7 @@ REMAINING = "remaining.json"
 #: The owner of a patrol's campaigns, and the command that makes one.
 PATROL = "railgauge patrol"
 
-#: A campaign's name: when it began (UTC), its system, and what tells it from others.
+#: A campaign's name: when it began (UTC), its system, and a part that no other has.
 _NAME = re.compile(r"(?P<began>[0-9]{8}T[0-9]{6}Z)-(?P<system>[A-Za-z0-9_.-]+)-[0-9a-f]{6}")
 _BEGAN = "%Y%m%dT%H%M%SZ"
 
@@ -167,7 +167,7 @@ class Campaign:
     fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
     #: the scenario of a rehearsal: stand-ins were run, nothing here is a measurement
     simulated: str | None = None
-    #: whose campaign it is where that is a gate run or a patrol: nobody else goes on with it
+    #: the gate run or patrol that it is of: no other command goes on with it
     owner: str | None = None
     earlier: list[Earlier] = dataclasses.field(default_factory=list)
     #: by its record; a copy may lie in a folder of another name
@@ -329,7 +329,7 @@ class Campaign:
     @property
     def process_lives(self) -> bool:
         """Whether the recorded process of this host is there. Its number may be another's by now;
-        when it started tells them apart, in a boot of the machine.
+        the time of its start distinguishes them, in a boot of the machine.
         """
         if self.context.get("host") != socket.gethostname():
             return False
@@ -343,7 +343,7 @@ class Campaign:
             return False
         began = self.context.get("boot_id"), self.context.get("start_ticks")
         there = _began(int(self.context["pid"]))
-        # Of a process that it may not see this user is told nothing.
+        # A user sees nothing of a process that it may not see.
         known = [pair for pair in zip(began, there, strict=True) if None not in pair]
         return all(then == now for then, now in known)
 
@@ -362,7 +362,7 @@ class Campaign:
 
 
 def _began(pid: int) -> tuple[str | None, int | None]:
-    """The boot of this machine, and the start of a process in it; None of what is not told."""
+    """The boot of this machine, and the start of a process in it; None for what is not known."""
     boot = process = None
     # In a container without that file, or of another user's processes where /proc hides them.
     with contextlib.suppress(OSError):

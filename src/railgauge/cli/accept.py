@@ -26,7 +26,7 @@ class _Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            # Whoever means one of its own is told which are like it.
+            # A user who meant an option of this command sees the ones like it.
             if error.possibilities:
                 raise
             step = f"an option of ReFrame stands behind --: railgauge accept -- {error.option_name}"
@@ -168,7 +168,7 @@ def accept(
     running.run(chosen, partition, nodes, mode, plan_only, shown, reframe_options)
 
 
-#: What a campaign's record says, and nobody may say again.
+#: What a campaign's record says, and no option may change.
 _OF_THE_CAMPAIGN = (
     *(
         "partition",

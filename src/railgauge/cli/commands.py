@@ -1,4 +1,4 @@
-"""What every command of ours ends with: one message and an exit code, whoever reads it."""
+"""How every command ends: with one message and an exit code."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _print_error(name: str, error: RailgaugeError) -> int:
 
 
 class _Output(io.FileIO):
-    """A stream of this process, whose reader may go before its end (`railgauge ... | head`): the
+    """A stream of this process. Its reader may go before its end (`railgauge ... | head`): the
     exit code is that of the command all the same. What cannot be written for another reason is a
     problem, but not of a log.
     """

@@ -25,7 +25,7 @@ _ACCEPTED = "accepted"
 
 
 class InconclusiveError(RailgaugeError):
-    """What was given cannot be compared: nothing can be told of any node."""
+    """What was given cannot be compared: it decides nothing about any node."""
 
     exit_code = EXIT_INCONCLUSIVE
 
@@ -207,7 +207,7 @@ def _is_file(name: str) -> bool:
     try:
         return name.endswith(".csv") or Path(name).is_file()
     except OSError:
-        # Such as a name that is too long: whoever reads it says so.
+        # Such as a name that is too long: the code that reads it says so.
         return False
 
 
@@ -215,7 +215,7 @@ def _require_each_once(names: Sequence[str]) -> None:
     """A copy is the same run: to count it again would make chance look certain."""
     of_content: dict[bytes, str] = {}
     for name in names:
-        # What cannot be read is told where it is read.
+        # The code that reads a file reports that it cannot be read.
         with contextlib.suppress(OSError):
             content = Path(name).read_bytes()
             if content in of_content:

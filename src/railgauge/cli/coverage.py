@@ -80,7 +80,7 @@ def coverage(
 
 
 def lines_of(system: str) -> list[NodeSummary]:
-    """The coverage of all nodes of a system, for the files that show it beside a campaign; of a
+    """The coverage of all nodes of a system, for the files that show it with a campaign; of a
     system that is not described any more there is none.
     """
     from railgauge import lab, paths

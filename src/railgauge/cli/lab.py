@@ -35,7 +35,7 @@ from railgauge.lab.nodes import VM
 from railgauge.model.routes import Route
 from railgauge.model.uplinks import carried, document, shares
 
-#: More nodes than these are told as host lists.
+#: More nodes than these are printed as host lists.
 _NAMED_ONE_BY_ONE = 8
 
 
@@ -58,7 +58,7 @@ def open_lab(
         releases.named(release) if release else releases.DEFAULT,
     )
     recorded = system_in(wanted.folders.lab)
-    # One whose record somebody removed can still be taken down.
+    # A lab without its record can still be taken down.
     if recorded is None or not wanted.is_recorded:
         return wanted
     running = _described(recorded, wanted.recorded_spec(), wanted.recorded_release())
@@ -360,7 +360,7 @@ def fault() -> None:
 
 @fault.command(
     "add",
-    # A number may be below zero, and is told so.
+    # A number may be below zero, which is no option.
     context_settings={"ignore_unknown_options": True},
     help="Put a fault in place.\n\n\b\n"
     + "\n".join(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from railgauge.verdict.location.from_logs import LogEvidence
     from railgauge.verdict.location.gpus_in_logs import GpusOfRun
 
-#: Exit codes: nobody, suspects, and input that cannot be read or does not tell.
-EXIT_NOBODY, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
+#: Exit codes: no suspect, suspects, and input that cannot be read or is not enough.
+EXIT_NO_SUSPECT, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
 
 #: How many files without a result are named in one line; the others are counted.
 _NAMED = 3
@@ -104,7 +104,7 @@ def locate(
             click.echo(f"not judged: the nodes in {', '.join(lacking[:_NAMED])}{_more(lacking)}")
     if located.suspects:
         sys.exit(EXIT_SUSPECTS)
-    sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NOBODY)
+    sys.exit(EXIT_INPUT if located.unjudged or lacking else EXIT_NO_SUSPECT)
 
 
 def _more(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from railgauge.common.errors import RailgaugeError
 @click.command()
 @options("These held nodes, back from repair.")
 @despite
-@click.option("--with", "beside", help="These partners, and no others: n8.")
+@click.option("--with", "partner_names", help="These partners, and no others: n8.")
 @click.option("--soak", type=Duration(), default=None, help="Measure all again for so long: 30m.")
 @json_option("gate-run")
 def readmit(
@@ -26,7 +26,7 @@ def readmit(
     nodes: str | None,
     act: bool,
     despite_reservations: bool,
-    beside: str | None,
+    partner_names: str | None,
     soak: float | None,
     as_json: bool,
 ) -> NoReturn:
@@ -46,7 +46,7 @@ def readmit(
     from railgauge.gate.lock import alone
     from railgauge.gate.sequence import Ended
 
-    wanted, partners = expand(chosen, nodes), expand(chosen, beside) or []
+    wanted, partners = expand(chosen, nodes), expand(chosen, partner_names) or []
     if wanted is None:
         raise RailgaugeError("readmit needs --nodes", next_step="railgauge gate status")
     names = list(wanted)

@@ -116,7 +116,7 @@ def typed() -> list[str]:
 
 
 def say() -> Say:
-    """Tells of progress, on standard error."""
+    """Print progress on standard error."""
     return lambda line: terminal.console().print(line)
 
 

@@ -38,8 +38,8 @@ def trust(system: str | None, as_json: bool) -> None:
         content = []
         for one in trusts:
             fields = dataclasses.asdict(one)
-            teeth = fields.pop("enforcement")
-            content.append({**fields, "teeth": teeth, "alarms": one.count.alarms})
+            enforcement = fields.pop("enforcement")
+            content.append({**fields, "teeth": enforcement, "alarms": one.count.alarms})
         print_json({"system": chosen, "checks": content})
         return
     from railgauge.report import layout

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from railgauge import paths
 
-#: So many names are told of those that are nearest.
+#: How many of the nearest names are printed.
 _NEAREST = 3
 
 #: Checks of before, and what measures the same now.
@@ -28,7 +28,7 @@ _NOW = dict.fromkeys(
 
 def declared(folder: Path) -> tuple[frozenset[str], tuple[str, ...]]:
     """The checks of a folder: what a decorator registers there (`@rfm.simple_test`), or ReFrame's
-    `make_test`; and the files that are not Python, of which nothing is known.
+    `make_test`; and the files that are not Python, which are not understood.
     """
     names: set[str] = set()
     broken = []

@@ -25,7 +25,7 @@ _QUEUE_S = 60
 #: Jobs of one node that run at once.
 _AT_ONCE = 32
 
-#: How long idle nodes may be taken by somebody else before the job for all gives up; how long the
+#: How long idle nodes may be taken by other users before the job for all gives up; how long the
 #: last of them may take after the first; and its limit as a whole.
 _QUEUE_OF_ALL_S = 10
 _WAIT_OF_ALL_S = 60
@@ -39,7 +39,7 @@ def collect(
 
     Idle nodes have one job for all that are reached by the same options, as those of a partition
     are; a node that does not answer in it, and every other one, has its own. The process must
-    have been told of the system: session.use.
+    have called session.use for the system.
     """
     description = systems.load(system)
     access: dict[str, tuple[str, ...]] = {}
@@ -47,11 +47,9 @@ def collect(
         for node in partition.nodes:
             access.setdefault(node, tuple(job_options(partition)))
     wanted = list(dict.fromkeys(nodes))
-    strangers = [node for node in wanted if node not in access]
-    if strangers:
-        raise RailgaugeError(
-            f"{hostlist.fold(strangers)} not in {system} ({hostlist.fold(access)})"
-        )
+    unknown = [node for node in wanted if node not in access]
+    if unknown:
+        raise RailgaugeError(f"{hostlist.fold(unknown)} not in {system} ({hostlist.fold(access)})")
     states: Mapping[str, SlurmNode] = {}
     with contextlib.suppress(client.SlurmError):  # the job's own message is enough
         states = slurm_nodes.show_known(wanted)

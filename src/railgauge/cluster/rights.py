@@ -1,13 +1,13 @@
 """Whether Slurm lets this user do what the gate needs; checked before anything is changed.
 
 Slurm looks at the user's right first and at the request then, so a request about a node or a
-reservation that does not exist tells whether the right is there, and changes nothing. By Slurm's
+reservation that does not exist shows whether the right is there, and changes nothing. By Slurm's
 source (src/slurmctld/proc_req.c, branches slurm-21.08 to slurm-26.05, all alike):
 
     nodes: drain, resume       _slurm_rpc_update_node   validate_super_user  root, SlurmUser, admin
     reservations: make, renew  _slurm_rpc_resv_create   validate_operator    these, operator
 
-Admin levels are accounting's (sacctmgr(1), AdminLevel): without slurmdbd nobody has one.
+Admin levels are accounting's (sacctmgr(1), AdminLevel): without slurmdbd no user has one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REFUSED = re.compile(r"Invalid user id|Access/permission denied")
 
 @dataclasses.dataclass(frozen=True)
 class MissingRight:
-    """A right that this user has not: to do what, what Slurm says, who may, what to type next."""
+    """A right that this user lacks: for what, what Slurm says, who grants it, what to type next."""
 
     step: str
     problem: str
@@ -71,7 +71,7 @@ _RIGHTS = (
 def missing(system: str) -> list[MissingRight]:
     """What of the gate's rights this process's user has not; none where `gate run` may go on.
 
-    `system` is one that the process was told of: session.use. PrerequisiteError where Slurm does
+    `system` is one for which the process called session.use. PrerequisiteError where Slurm does
     not answer.
     """
     refused = [right for right in _RIGHTS if _refused(right)]

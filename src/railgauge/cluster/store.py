@@ -1,7 +1,7 @@
 """What was accepted of each node, under `gate/<system>` in the results root.
 
 rules.json             what `railgauge.node.gate` needs of the system's gate.yaml, for the nodes
-nodes/<node>.json      an accepted node: the fields that count, when, by whom, by which campaign
+nodes/<node>.json      an accepted node: the fields that count, when, by which user and campaign
 not_held/<node>.json   a changed node in service, and why it was not held (railgauge.node.gate)
 suspects/<node>.json   a node in service that failed as the partner of a tested one
 holds.json             what was held within the window (railgauge.node.gate)
@@ -89,7 +89,7 @@ class GateRules(Strict):
     window_s: int = pydantic.Field(default=900, ge=1)
     """The time in which `max_hold` counts."""
     partners: int = pydantic.Field(default=2, ge=0)
-    """The healthy nodes that a test borrows at least, to tell a bad pair from a bad node."""
+    """The healthy nodes that a test borrows at least, to distinguish a bad pair from a bad node."""
     budget: int = pydantic.Field(default=4, ge=1)
     """The most nodes of the system that a rolling update may have out of service."""
     enforcement: Annotated[
@@ -153,7 +153,7 @@ def rules(system: str) -> GateRules:
 
 
 def publish_rules(system: str) -> GateRules:
-    """Tell the nodes the rules of gate.yaml as it is now."""
+    """Give the nodes the rules of gate.yaml as it is now."""
     stated = rules(system)
     store = folder(system)
     try:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 
-def beside_of(path: Path) -> Path:
-    """A file beside it that nobody else writes: of two hosts, or containers of equal names, two
-    processes may have the same number.
+def temporary_name(path: Path) -> Path:
+    """A file next to it that no other process writes: of two hosts, or of containers of equal
+    names, two processes may have the same number.
     """
     process = f"{os.uname().nodename}.{os.getpid()}.{os.urandom(4).hex()}"
     return path.with_name(f".{path.name}.{process}")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write beside `path` and rename; a crash or a full disk leaves what was there before.
+    """Write next to `path` and rename; a crash or a full disk leaves what was there before.
 
     A link stays one, and its file is replaced. What is no regular file, a device, a pipe or this
     process's own output, is written to.
@@ -31,15 +31,15 @@ def write_bytes(path: Path, content: bytes) -> None:
         return
     if path.is_symlink():
         path = Path(os.path.realpath(path))
-    beside = beside_of(path)
+    temporary = temporary_name(path)
     try:
-        with beside.open("wb") as stream:
+        with temporary.open("wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -70,7 +70,7 @@ def not_checked(fabric: Fabric, expected: Expected | None) -> list[str]:
     return lacking
 
 
-# ---- who is who ----
+# ---- which node is which ----
 
 
 def _names(subnet: Subnet, expected: Expected | None) -> dict[int, str]:

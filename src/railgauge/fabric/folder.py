@@ -27,7 +27,7 @@ _LARGEST = 512 * 2**20
 
 
 class FabricError(RailgaugeError):
-    """An input of `railgauge fabric` that cannot be read, or does not tell: exit code 2."""
+    """An input of `railgauge fabric` that cannot be read, or is not enough: exit code 2."""
 
     exit_code = 2
 

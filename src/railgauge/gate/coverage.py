@@ -180,7 +180,7 @@ def read(system: str) -> Coverage:
             continue
         nodes = with_campaign(nodes, name, standings or {})
     updated = Coverage(campaigns={**kept.campaigns, **unread}, nodes=nodes)
-    # A user who may not write there reads all again the next time.
+    # A user without the right to write there reads all again the next time.
     with contextlib.suppress(OSError):
         write_text(path, updated.model_dump_json())
     return updated
@@ -254,7 +254,7 @@ class NodeSummary(Strict):
 
     @property
     def remarks(self) -> list[str]:
-        """What is to know of it beside its last acceptance and its state."""
+        """What is to know of it besides its last acceptance and its state."""
         remarks = []
         accepted, tested = self.accepted, self.tested
         if tested is None:
@@ -346,7 +346,7 @@ def age_text(days: float) -> str:
 
 
 def _state(states: Mapping[str, SlurmNode], node: str) -> str:
-    """The state in words: in service, held by Railgauge, or out of service by somebody else."""
+    """The state in words: in service, held by Railgauge, or out of service by another user."""
     state = states.get(node)
     if state is None:
         return "unknown" if not states else "not in Slurm"
@@ -360,7 +360,7 @@ def _state(states: Mapping[str, SlurmNode], node: str) -> str:
 def _kept_by(
     node: SlurmNode | None,
 ) -> Literal["", "railgauge", "somebody", "reservation", "silence"]:
-    """Who keeps a node from everybody's jobs."""
+    """What keeps all jobs from a node."""
     if node is None or node.in_service:
         return ""
     if node.drained or node.downed_by_admin:

@@ -58,7 +58,7 @@ def _main(end_file: Path, line: str) -> int:
 
 def _record(end_file: Path, end: dict[str, object]) -> None:
     """Leave how the command ended. Where that cannot be written, the last line of the log says it:
-    only a person can tell then that the update is done.
+    only a person can then say that the update is done.
     """
     try:
         write_whole(str(end_file), end)

@@ -127,7 +127,7 @@ Phase = Literal["take", "update", "test"]
 class Roll:
     """The journal of a rolling update.
 
-    `waiting` are the nodes whose batch has not begun, `batch` those of the present one, the
+    `waiting` are the nodes of batches that have not begun, `batch` those of the present one, the
     `number`-th. `update` is the process that installs it, `run` the gate run that tests it.
     """
 

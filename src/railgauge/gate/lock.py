@@ -17,13 +17,13 @@ _FILES = {"gate": "run.lock", "patrol": "patrol.lock"}
 
 
 @contextlib.contextmanager
-def alone(system: str, who: Literal["gate", "patrol"] = "gate") -> Iterator[None]:
+def alone(system: str, command: Literal["gate", "patrol"] = "gate") -> Iterator[None]:
     """Hold the lock, which ends with the process, however it ends. Journals are read inside of it.
     A patrol has a lock of its own: it tests nodes in service, and the gate those that are not.
 
     RailgaugeError with the holder's name where another process has it.
     """
-    path = store.folder(system) / _FILES[who]
+    path = store.folder(system) / _FILES[command]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -38,7 +38,7 @@ def alone(system: str, who: Literal["gate", "patrol"] = "gate") -> Iterator[None
         except BlockingIOError:
             holder = os.pread(lock, 400, 0).decode("utf-8", "replace").strip()
             raise RailgaugeError(
-                f"the {who} of {system} is already running ({holder})",
+                f"the {command} of {system} is already running ({holder})",
                 next_step="wait for it, or look at: railgauge gate status",
             ) from None
         except OSError as error:

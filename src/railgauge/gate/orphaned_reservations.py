@@ -1,7 +1,7 @@
 """Reservations of untested nodes that no gate run goes on with, as its journal is not here.
 
-They have no end, so that somebody has to look. Nothing is done with them: the gate run may be one
-of another checkout or results root that lives, and a node that is not tested is never opened.
+They have no end, so a person has to look at them. Nothing is done with them: the gate run may be
+one of another checkout or results root that lives, and an untested node is never opened.
 """
 
 from __future__ import annotations

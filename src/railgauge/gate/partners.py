@@ -18,12 +18,12 @@ ALARM_VARIABLE = "RAILGAUGE_ON_SUSPECT"
 
 
 def lent(system: str, nodes: Sequence[str], before: Sequence[str] = ()) -> list[str]:
-    """Partners for a test of `nodes`, as many as gate.yaml says, which tell the node at fault of a
+    """Partners for a test of `nodes`, as many as gate.yaml says, which show the node at fault of a
     failing pair.
 
     They are idle, in service, in no update, of the same partitions, no suspects, and as they were
     accepted: a job looks at each. Nodes that were lent `before` come first, and last those that
-    somebody's reservation is to have soon, whose jobs a long test would delay.
+    a user's reservation is to have soon: a long test would delay its jobs.
     """
     wanted = store.rules(system).partners
     states = slurm_nodes.show_known(systems.load(system).nodes)

@@ -20,10 +20,10 @@ from railgauge.slurm import nodes as slurm_nodes
 
 
 def plan(
-    system: str, nodes: Sequence[str], beside: Sequence[str], soak_s: float, despite: bool
+    system: str, nodes: Sequence[str], partner_names: Sequence[str], soak_s: float, despite: bool
 ) -> Run:
-    """The planned run, with nothing changed yet: `nodes` beside the partners `beside`, or as many
-    healthy ones as gate.yaml says, as often as fits into `soak_s`, and at least once.
+    """The planned run, with nothing changed yet: `nodes` with the partners `partner_names`, or as
+    many healthy ones as gate.yaml says, as often as fits into `soak_s`, and at least once.
 
     RailgaugeError where a node is not held by Railgauge, a partner is not free, or too few are in
     a partition of the nodes.
@@ -35,12 +35,12 @@ def plan(
             next_step="railgauge gate run --act continues it; then the same command again",
         )
     held = sorted(run.candidates(system, nodes, despite).nodes)
-    lent = _required(system, nodes, beside) if beside else partners.lent(system, held)
+    lent = _required(system, nodes, partner_names) if partner_names else partners.lent(system, held)
     # A person names as many as they want, and at least one in each partition.
-    needed = 1 if beside else store.rules(system).partners
+    needed = 1 if partner_names else store.rules(system).partners
     for name, (tested, partners_there) in partners.by_partition(system, held, lent).items():
         if len(partners_there) < needed:
-            which = "named" if beside else "idle and as they were accepted"
+            which = "named" if partner_names else "idle and as they were accepted"
             raise RailgaugeError(
                 f"{hostlist.fold(tested)} in partition {name}: {len(partners_there)} partners are "
                 f"{which} there, expected at least {needed}, to tell a bad node from a bad pair",
@@ -62,11 +62,11 @@ def plan(
     return planned
 
 
-def _required(system: str, nodes: Sequence[str], beside: Sequence[str]) -> list[str]:
+def _required(system: str, nodes: Sequence[str], partner_names: Sequence[str]) -> list[str]:
     """The partners that a person named; RailgaugeError for one that is not free, or not known to be
-    healthy: beside such a one a bad node cannot be told from a bad partner.
+    healthy: with such a one a bad node looks like a bad partner.
     """
-    states, named = slurm_nodes.show(beside), sorted(beside)
+    states, named = slurm_nodes.show(partner_names), sorted(partner_names)
     updating = journal.in_update(system, states)
     for name in named:
         suspect = store.suspected(system, name)

@@ -44,7 +44,7 @@ def begin(
 ) -> Roll:
     """The journal of a new rolling update; nothing is drained yet.
 
-    RailgaugeError where there is one already, or where a node is somebody else's.
+    RailgaugeError where there is one already, or where another user has a node.
     """
     if (stuck := unknown(system)) is not None:
         raise stuck
@@ -99,7 +99,7 @@ def finish_batch(roll: Roll, command: list[str], say: Say) -> list[Run]:
     """Bring a batch with an update that has begun to its end; its gate run, none where there is no
     such batch. A batch with an update that did not begin is to be taken again.
 
-    Waits for an update that runs. StuckError where nothing tells how it ended; testing.Interrupted
+    Waits for an update that runs. StuckError where nothing shows how it ended; testing.Interrupted
     where its test was interrupted.
     """
     ended = []
@@ -145,7 +145,7 @@ def _require_good(roll: Roll, state: update.State) -> None:
 
 
 def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
-    """The batch's gate run, at its end. Of a node that somebody took meanwhile it says so, and does
+    """The batch's gate run, at its end. Of a node that a user took meanwhile it says so, and does
     not test it; one that came back by itself, as after `scontrol reboot`, is drained again first.
     None where the batch has no node.
     """
@@ -265,7 +265,7 @@ def _has_jobs(nodes: Sequence[str]) -> list[str]:
 
 
 def _require_drained(roll: Roll) -> None:
-    """RailgaugeError where somebody took over or resumed nodes of the batch while we waited."""
+    """RailgaugeError where a user took over or resumed nodes of the batch while we waited."""
     states = slurm_nodes.show(roll.batch)
     lost = [name for name, node in states.items() if not node.ours]
     if lost:

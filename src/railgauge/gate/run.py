@@ -200,7 +200,7 @@ def _undo(run: Run, why: str, say: Say) -> None:
 
 def keep_waiting(run: Run) -> None:
     """Drain the nodes that a run which broke off has not accepted. It may wait for days before it
-    goes on, and nothing is open then if somebody deletes its reservation meanwhile.
+    goes on, and nothing is open then if a user deletes its reservation meanwhile.
     """
     testing.drain_rejected(run)
     _drain_again(run, run.open_nodes)
@@ -220,10 +220,10 @@ def _unreserve(run: Run) -> None:
 
 
 def recover(system: str, lost: Lost, say: Say) -> None:
-    """Take back the nodes of a run whose journal is lost: drain them, to be tested as any other.
+    """Take back the nodes of a run with a lost journal: drain them, to be tested as any other.
 
     Of a rolling update that may not have ended a person says which they are (roll.unknown).
-    PrerequisiteError for one whose content may be as good as ever: nothing is decided without it.
+    PrerequisiteError if its content may still be good: nothing is decided without it.
     """
     if not lost.damaged:
         raise PrerequisiteError(lost.words, next_step=lost.next_step)
@@ -253,7 +253,7 @@ def reserve(run: Run, command: list[str], say: Say) -> None:
     taken_up = reservations.nodes_of(run.untested) is not None
     if not taken_up:
         if run.reasons:
-            # Somebody deleted it since the nodes were resumed: the next step finds out.
+            # A user deleted it since the nodes were resumed: the next step finds out.
             return
         if not run.open_nodes:
             return
@@ -281,7 +281,7 @@ def resume(run: Run, command: list[str], say: Say) -> None:
     states = slurm_nodes.show(run.open_nodes)
     for name, node in states.items():
         if node.drained and not node.ours:
-            # Somebody else has drained it since: it is theirs now.
+            # Another user has drained it since: it is theirs now.
             run.decided[name] = node.unavailable_reason
         elif node.takes_no_job:
             run.decided[name] = _no_job(node)
@@ -299,7 +299,7 @@ def resume(run: Run, command: list[str], say: Say) -> None:
             run.decided[name] = node.unavailable_reason
 
 
-def heed(run: Run, command: list[str], say: Say) -> None:
+def keep_out_set_down(run: Run, command: list[str], say: Say) -> None:
     """Keep the nodes out that a person has set down since their test began: Slurm may have returned
     them itself.
     """
@@ -360,4 +360,4 @@ def unreserve(run: Run, command: list[str], say: Say) -> None:
             say(f"{node}: accepted, back in service")
 
 
-STEPS = (reserve, resume, testing.test, heed, record, drain, unreserve)
+STEPS = (reserve, resume, testing.test, keep_out_set_down, record, drain, unreserve)

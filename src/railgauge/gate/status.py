@@ -57,7 +57,7 @@ class NodeStatus:
     #: what was accepted of it, in words, and its fingerprint then
     accepted: str
     fingerprint: str | None
-    #: why it is drained, by whom and since when
+    #: why it is drained, by which user and since when
     drained: str
     gate_run: str
     in_update: str

@@ -29,7 +29,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class LostReservationError(RailgaugeError):
-    """Somebody has deleted a run's reservation; its nodes are drained again, and decided."""
+    """A user has deleted a run's reservation; its nodes are drained again, and decided."""
 
 
 def test(run: Run, command: list[str], say: Say) -> None:
@@ -56,7 +56,7 @@ def test(run: Run, command: list[str], say: Say) -> None:
             tested = [node for node in run.open_nodes if node in reserved]
             _judge(run, verdict, say, spared=reserved)
             for node in tested:
-                # Whatever was measured, somebody may have worked on it since.
+                # Whatever was measured, a user may have worked on it since.
                 failed, why = run.decided.get(node), reserved[node]
                 run.decided[node] = f"{failed}; {why}" if failed else why
             if tested:
@@ -169,7 +169,7 @@ def _resume_campaign(run: Run, broken: Campaign, command: list[str], say: Say) -
 
 def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
     """Keep out the nodes that failed in a campaign that cannot be continued: a fault that comes and
-    goes may pass in the next one. Nor do its jobs run beside that.
+    goes may pass in the next one. Nor do its jobs run during that.
     """
     slurm_jobs.cancel_jobs_of(broken.id)
     verdict = rules.decide(broken)
@@ -177,7 +177,7 @@ def _keep_failed(run: Run, broken: Campaign, say: Say) -> None:
     guilty = node_status.culprits(verdict, _nodes_of(broken))
     apart = failed_apart(verdict.findings, verdict.cases, guilty)
     for node, why in failed.items():
-        # Nodes that only failed beside a guilty one are tested again, without it.
+        # Nodes that only failed with a guilty one are tested again, without it.
         if node in guilty or not guilty or node in apart:
             run.decided[node] = f"failed in {broken.id}, which could not be continued: {why}"
     _accuse_partners(run, verdict, guilty, say)
@@ -216,7 +216,7 @@ def _begin_campaign(run: Run, command: list[str], say: Say) -> Verdict:
 def _must_be_as_peers(run: Run) -> bool:
     """Whether its nodes are compared with their partners field by field: after an update they
     differ on purpose, after a repair they should not. Unless the partners are more than they are,
-    the comparison cannot tell which of them are odd.
+    the comparison cannot show which of them are odd.
     """
     there = partners.by_partition(run.system, run.open_nodes, run.partners).values()
     return run.repaired and all(len(healthy) > len(tested) for tested, healthy in there)
@@ -246,7 +246,7 @@ def _judge(run: Run, verdict: Verdict, say: Say, spared: Collection[str] = ()) -
         say(f"the subnet has a fault that is at no node, and keeps none out: {finding.message}")
     kept = {node: why for node in run.open_nodes if (why := node_status.why_not(verdict, node))}
     guilty = node_status.culprits(verdict, [*run.open_nodes, *run.partners])
-    # Nodes that only failed beside a guilty one are tested again, without it.
+    # Nodes that only failed with a guilty one are tested again, without it.
     apart = failed_apart(verdict.findings, verdict.cases, guilty)
     again = set(kept).difference(guilty, apart) if guilty else set()
     if verdict.campaign.state == "interrupted":
@@ -267,7 +267,7 @@ def _accuse_partners(
     run: Run, verdict: Verdict, guilty: Collection[str], say: Say, spared: Collection[str] = ()
 ) -> None:
     """Record partners at fault as suspects, which are lent no more; of those that are `spared`, on
-    which somebody works, nothing follows but that they are no partners any more.
+    which a user works, nothing follows but that they are no partners any more.
     """
     for node in sorted(set(guilty) & set(run.partners)):
         run.partners.remove(node)
@@ -298,7 +298,7 @@ def drain_rejected(run: Run) -> None:
 
 
 def _reserved_since(run: Run) -> dict[str, str]:
-    """Node or partner -> why it stays out, of those on which somebody's maintenance has begun since
+    """Node or partner -> why it stays out, of those on which a user's maintenance has begun since
     they were resumed.
     """
     if run.despite_reservations or not run.open_nodes:

@@ -222,10 +222,10 @@ def wait(roll: Roll, say: Say) -> State:
     itself. All of them end in KeyboardInterrupt.
     """
     with _deferred_interrupts(say) as interrupted:
-        told = False
+        said = False
         while (current := state(roll)).word == "running":
-            if current.left and not told:
-                told = True
+            if current.left and not said:
+                said = True
                 say(f"{hostlist.fold(roll.batch)} in update: {current.left}; waiting for its end")
             time.sleep(_POLL_S)
     if interrupted:

@@ -1,4 +1,4 @@
-"""A tool's call on a node, as its exit line tells it."""
+"""A tool's call on a node, as its exit line reports it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Call:
 
     @property
     def _trouble(self) -> str:
-        """Why it failed, behind the words that tell it from others; "" where it did not."""
+        """Why it failed, after its tool and step; "" where it did not."""
         if self.note:
             return f": {self.note}"
         if self.exit_code is None:
@@ -49,7 +49,7 @@ class Call:
 
 
 def why_failed(calls: Iterable[Call], more: Callable[[Call], str]) -> list[str]:
-    """Why these calls fail their check. Ranks of which the same is to be said are named together: a
+    """Why these calls fail their check. Ranks that failed in the same way are named together: a
     launch has thousands. `more` is what else is known of a call that failed, or "".
     """
     alike: dict[tuple[str, str | None, str, str, str], list[Call]] = {}

@@ -60,7 +60,7 @@ def explained(name: str) -> list[str] | None:
 def kinds_page() -> str:
     """The section of each kind, for docs/findings.md."""
     return "\n".join(
-        f"## {name}\n\n{kind.means} As printed: `{kind.example}`\n\n"
+        f"## {name}\n\n{kind.means} Example: `{kind.example}`\n\n"
         f"- usual causes: {'; '.join(kind.causes)}\n"
         f"- next: {'; '.join(kind.next)}\n"
         for name, kind in sorted(kinds().items())

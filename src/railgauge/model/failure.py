@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """One reason why a case is no pass. `nodes` are those it points at, if it can tell."""
+    """One reason why a case is no pass. `nodes` are those it points at, if that is known."""
 
     kind: str
     message: str
@@ -15,10 +15,10 @@ class Failure:
     next_step: str = ""
 
 
-#: A job whose end says nothing of its nodes: it is Slurm's trouble, or somebody's will.
+#: A job with an end that says nothing of its nodes: Slurm failed, or a user cancelled it.
 DISTURBED = "job-disturbed"
 
-#: A node that was somebody else's where only idle nodes are measured: nobody waits for it.
+#: A node that another user had where only idle nodes are measured: it is not waited for.
 TAKEN = "node-taken"
 
 #: What a job needs of its cluster, and did not have: a folder, Python, a launcher for MPI, names.
@@ -27,7 +27,7 @@ ENVIRONMENT = "environment"
 #: A node on which Slurm starts no job, as it does not answer.
 UNAVAILABLE = "unavailable"
 
-#: A node that went while it was measured, or whose agent did.
+#: A node that went while it was measured, or that lost its agent.
 LOST = "node-lost"
 
 #: The device of a node's rail is not there, though its path was as it should be before.
@@ -36,17 +36,17 @@ RAIL_MISSING = "rail-missing"
 #: A GPU of a node, or a link of one, is slow; the node's facts `copies` name it.
 GPU_LINKS = "gpu-links"
 
-#: Two nodes of which one does not reach the other, and both answer Slurm's controller: it speaks
-#: against what lies between them, and against neither.
+#: One node does not reach another, and both answer Slurm's controller: it speaks against what lies
+#: between them, and against neither.
 UNREACHED = "unreached"
 
-#: A host that was not as busy, or as idle, as what was measured beside it says.
+#: A host that was not as busy, or as idle, as what was measured with it says.
 HOST_STATE = "host-state"
 
-#: What the other way round of a slow pair showed, beside its number.
+#: What the other way round of a slow pair showed, next to its number.
 DIRECTION = "direction"
 
-#: Groups of a launch that was bad, and good in both halves: nobody is accused of it.
+#: Groups of a launch that was bad, and good in both halves: no node is accused of it.
 NOT_TOLD_APART = "not-told-apart"
 
 #: Begins the reason of what was not measured because the case named next did not pass.
@@ -81,7 +81,7 @@ OF_THE_SUBNET = (
 #: switches: they reject a campaign, and keep no node out of service.
 OF_EVERY_HOST = ("guid-duplicated", "masters-several", "subnet-not-active")
 
-#: Kinds that say only that somebody else was in the way: the place is still to be measured.
+#: Kinds that say only that another user was in the way: the place is still to be measured.
 EXTERNAL_CAUSES = (DISTURBED, TAKEN)
 
 #: Kinds of failure that say nothing against a node: something was not measured, and why; or not

@@ -139,7 +139,7 @@ def tcp_window(window_bytes: int, rtt_s: float) -> Limit:
 # the ranks, or on what else the machine does, so of several limits the lowest is one, too.
 #
 # What is not in it: several ranks on one GPU, and GPUs of one NVLink domain that pass data
-# through PCIe or NICs beside NVLink (NCCL does not).
+# through PCIe or NICs besides NVLink (NCCL does not).
 
 #: The operations that nccl-tests measures.
 COLLECTIVES = (
@@ -188,7 +188,7 @@ def collective_over_nics(
     in_network_reduction: bool = False,
     domain_nodes: int = 1,
 ) -> Limit:
-    """Bus bandwidth of a collective whose ranks are in several NVLink domains, in GB/s.
+    """Bus bandwidth of a collective with ranks in several NVLink domains, in GB/s.
 
     `node_gbytes_s` is the rate B of all NICs of a node together, in one direction, raw or payload.
     `domain_nodes` is the most nodes that one NVLink domain holds: 1 on DGX, or where MNNVL is off;
@@ -206,7 +206,7 @@ def collective_over_nics(
       and gives S to it. With two nodes both are 2 B w: a tree is up to twice as fast as the NICs
       (NVIDIA/nccl issue 946).
     - all_gather: a node must receive the (N-1)/N S that the others have; in reduce_scatter it
-      must send its part of what they get, whoever adds it up. hypercube has the result of
+      must send its part of what they get, whichever node adds it up. hypercube has the result of
       all_gather; with the ranks in order it moves as much as alltoall and stays g times lower.
     - alltoall: a node's g ranks send S/n to each of the n-g elsewhere.
     - gather, scatter: (N-1)/N S cross the NICs of the root's node. It may take all of them; a
@@ -215,8 +215,8 @@ def collective_over_nics(
       a ring through all ranks leaves each node at least once. That one pair of GPUs may use all
       NICs of the node; NCCL mostly takes the nearest.
 
-    Domains of several nodes: N nodes fill at least D = ceil(N/domain_nodes) domains, the smallest
-    of which has at most k = floor(N/D) nodes and kB of NICs. The same counts for that domain
+    Domains of several nodes: N nodes fill at least D = ceil(N/domain_nodes) domains. The smallest
+    has at most k = floor(N/D) nodes and kB of NICs. The same counts for that domain
     give all_gather w kB N/(N-k), alltoall 1/(kg) of it, broadcast kB, all_reduce 2w kB and, from
     2(D-1) S over all NICs, w NB/(D-1). A gather's root may be in the largest domain, of k' =
     domain_nodes: w k'B N/(N-k'), and at most w NB, where each domain sends what it has.
@@ -253,7 +253,7 @@ def collective_over_nics(
     return Limit(value, "GB/s", reason)
 
 
-#: Operations whose busbw is their size over their time.
+#: Operations with their size over their time as busbw.
 _ONCE = ("broadcast", "reduce", "sendrecv")
 
 
@@ -292,7 +292,7 @@ def collective_over_nvlink(
       more than the plain exchange, and NCCL may choose.
 
     An 8-GPU H100 node reaches 480 of 700, with NVLS off 368 of 450: NVLink's own headers, which
-    nobody publishes, are not taken off. ValueError where an argument is no such quantity.
+    no vendor publishes, are not taken off. ValueError where an argument is no such quantity.
     """
     _require_collective(operation, ranks)
     _require_positive(gpu_gbytes_s=gpu_gbytes_s)

@@ -81,7 +81,7 @@ METRICS: Mapping[str, Metric] = {
     "time_in_place": Metric("us", "less", "of one collective operation, in place"),
 }
 
-#: Metrics of which no baseline is made.
+#: Metrics that never become a baseline.
 BY_CHANCE = tuple(name for name, metric in METRICS.items() if metric.by_chance)
 
 #: Units of what is counted, and not measured.
@@ -91,7 +91,7 @@ COUNTS = ("links", "entries", "segments")
 @pydantic.with_config(extra="forbid", defer_build=True)
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """One number, in the metric's unit, and what was measured how between whom.
+    """One number, in the metric's unit, with its conditions and its nodes.
 
     `size_bytes` is the message size, None where the tool streams. `streams` are TCP streams or RDMA
     queue pairs. `nodes` are in the tool's own order (receiver, sender) or as the job listed them;

@@ -194,7 +194,7 @@ class Published:
 
     @property
     def words(self) -> str:
-        """Where and how it was measured, and by whom."""
+        """Where and how it was measured, and its source."""
         of = self.of
         parts = (self.size, self.scale, of.fabric, of.conditions.words)
         return f"{of.system}: {', '.join(filter(None, parts))} [{self.publication.title}]"

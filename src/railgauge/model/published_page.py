@@ -34,8 +34,8 @@ def _in_short(library: published.Library) -> Iterator[str]:
     """
     yield "## In short\n"
     yield (
-        "Good hardware: rates at the largest size that is published, latencies at the smallest. A "
-        "range is over fabrics, versions and conditions: the system's section tells them apart.\n"
+        "Good hardware: rates at the largest published size, latencies at the smallest. A range is "
+        "over fabrics, versions and conditions. The system's section lists them.\n"
     )
     yield "| tool, operation | system | scale | size | numbers |"
     yield "|---|---|---|---|---|"

@@ -1,6 +1,6 @@
 """What a campaign's folder says of its cases: the plan, each case's record, and its end.
 
-One schema for who writes (the checks and the guard) and who reads (the verdict, the resumed
+One schema for the code that writes (the checks and the guard) and reads (the verdict, a resumed
 session). A record that does not fit it is damaged, and no result. A case measures one place or
 many, in one job; what is said of each place stands for itself.
 """
@@ -71,7 +71,7 @@ class Document(pydantic.BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a case measures: its nodes, server first, and what it tells apart of the same nodes
+    """Where a case measures: its nodes, server first, and what else differs between its places
     (`kind`: a transport, the rails). `needs` are the places that must have passed before, each by
     its case's unique name and its own. `condition` is all of what it measures but where: also the
     use of a link, the state of the hosts, the round trip.
@@ -164,7 +164,7 @@ class Standing(Document):
     are of each of its devices that was looked at the changes of its carrier since the node started,
     at first and at last. "not tested" is a node of which not all was measured, for no fault of its
     own, and against which nothing speaks. `open`: something is wrong where it was measured, and
-    nobody is confirmed to be the reason. `cleared` are the checks that failed there at first, with
+    no node is confirmed to be the reason. `cleared` are the checks that failed there at first, with
     no node at fault, and were good when they were measured again with another partner.
     """
 
@@ -239,9 +239,9 @@ def _measurement(value: object) -> object:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One measurement beside what it is compared with.
+    """One measurement and what it is compared with.
 
-    `context` are published numbers whose condition is not wholly known, to look at. `gates` says
+    `context` are published numbers without a wholly known condition, to look at. `gates` says
     whether it must have a reference. `own`: the reference follows from the system's description,
     and no stored number would replace it. `elsewhere` is what a baseline of the metric states that
     is not as measured, where for that reason nothing judges this number.
@@ -273,8 +273,8 @@ class Result(Document):
     """One run of a tool at one place: its exit lines, what the nodes said of themselves, the
     numbers, and what is wrong. Each number has its own condition.
 
-    `repeats` is the planned place that this one measures again with another pair, to tell its nodes
-    apart; `quiet`: while all else was quiet, to tell load from a fault.
+    `repeats` is the planned place that this one measures again with another pair, to separate its
+    nodes; `quiet`: while all else was quiet, to distinguish load from a fault.
     `round` counts the rounds of its job from 0; None where it has none. `facts` are by node.
     `notes` speak against nothing. `left_out` is why an optional tool was not
     run.
@@ -296,7 +296,7 @@ class Result(Document):
 
 
 class Job(Document):
-    """A case's job as Slurm told it; `nodes` are those that it got."""
+    """A case's job as Slurm reports it; `nodes` are those that it got."""
 
     id: str | None
     state: str | None
@@ -318,7 +318,7 @@ class Record(Document):
     `strict_provenance`: only tools that are as their package brought them count; `peer_spread`:
     what equal places differ by at least, as a share of their median; `uplinks`: what those between
     the nodes carried meanwhile, where switches count it; `flows`: of those leaves, how many flows
-    each sent to others and received from them, of which each took an uplink by chance. `notes` of
+    each sent to others and received from them. Each of them took an uplink by chance. `notes` of
     the job are worth knowing, and speak against nothing. `floors_suffice` is why the system's
     description takes floors for enough; "" where it does not.
     """

@@ -105,7 +105,7 @@ def _same(there: Entry, entry: Entry) -> bool:
 
 
 def _replace(metrics: Any, metric: str, number: dict[str, Any]) -> None:
-    """The fields of a number anew; what else stands there, and comments, stay."""
+    """Replace the fields of a number; other fields, and comments, stay."""
     standing = metrics[metric]
     if standing.yaml_anchor() is not None:
         # Other entries may share the anchor, and keep it.

@@ -50,7 +50,7 @@ class Provenance(Strict):
     samples: int | None = pydantic.Field(default=None, ge=1)
 
     def __hash__(self) -> int:
-        # Mappings are not hashable; the other fields tell provenances apart.
+        # Mappings are not hashable; the other fields distinguish provenances.
         return hash((self.source, self.date))
 
 
@@ -132,7 +132,7 @@ class Reference(Bounded):
 
 
 class Condition(Strict):
-    """What was measured how between whom, in the words of a Measurement.
+    """What was measured, how and between which nodes, in the words of a Measurement.
 
     A part that is written counts, also as null ("nothing was asked for"); one that is left out is
     unstated.
@@ -173,7 +173,7 @@ class Condition(Strict):
 
 
 def _condition(check: str, partition: str, measurement: Measurement) -> dict[str, object]:
-    """All parts of a condition, in the order in which entries are told apart."""
+    """All parts of a condition, in the order in which entries are compared."""
     return {
         "check": check,
         "partition": partition,
@@ -356,7 +356,7 @@ class References:
     def find(self, check: str, partition: str, measurement: Measurement) -> Reference | None:
         """The reference for this very condition, or None: near is not the same.
 
-        An entry whose `nodes` or `delay_ms` is `any` serves where none names the very one, an entry
+        An entry with `any` for `nodes` or `delay_ms` serves where none names the very one, an entry
         without `rails`, `ranks`, `nics`, `within`, `load` or `warmup` where none names them. A
         baseline wins over a published number, that over a floor.
         """
@@ -420,7 +420,7 @@ class References:
         return max(admitted, key=side, default=None)
 
     def context(self, check: str, partition: str, measurement: Measurement) -> list[Reference]:
-        """Published numbers to look at beside this one, none of which is its reference.
+        """Published numbers to look at with this one. None of them is its reference.
 
         What their source states of the condition is as measured; what it leaves out may be
         anything.

@@ -13,11 +13,11 @@ Counted = tuple[str, ...]
 class Claim:
     """What a tool says that devices of one node carried in one direction.
 
-    Each of `devices` is counted in one of several ways, of which the largest counts: NICs keep
+    Each of `devices` is counted in one of several ways, and the largest counts: NICs keep
     RDMA out of their interface's counters, or of their port's. `either` is a node that must
     receive or send as much, whichever it is. `wire_bytes` is the most that counters show of it,
     without what is sent again; None where others use the devices too, or it claims only a part.
-    Where the tool was told its devices, `related` are the interfaces that show their traffic from
+    Where the tool was given its devices, `related` are the interfaces that show their traffic from
     another layer, and no other device should carry much meanwhile; None where that is not judged.
     """
 

@@ -39,7 +39,7 @@ class LeastShare(Strict):
     share: float = pydantic.Field(gt=0, le=1)
     """Of the payload rate that the limit allows."""
     source: str = pydantic.Field(min_length=1)
-    """The source: who measured which share where, or who chose it."""
+    """The source: where which share was measured, or chosen."""
 
     @pydantic.field_validator("metric")
     @classmethod

@@ -42,7 +42,7 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The nodes of a patrol; `cover`: they are on several leaves, of which each two meet."""
+    """The nodes of a patrol; `cover`: they are on several leaves, and each two of them meet."""
 
     nodes: tuple[str, ...] = ()
     cover: bool = False
@@ -52,14 +52,14 @@ def choose(
     candidates: Sequence[Candidate], most: int, least: int, ways: Mapping[Way, float]
 ) -> Choice:
     """The choice of `most` candidates at most; of none where there are fewer than `least`, which
-    could not tell a bad node from its partner.
+    could not distinguish a bad node from its partner.
 
     `ways` has for two leaves the days since nodes of both were measured with each other. The leaf
-    of the most urgent node, and the leaves whose way to the chosen ones waits longest, give about
-    two nodes each, or more where there are fewer leaves.
+    of the most urgent node, and the leaves with the longest untested path to the chosen ones, give
+    about two nodes each, or more where there are fewer leaves.
 
-    Nodes to be tested again come first, with others of their leaf: across leaves a bad node cannot
-    be told from what lies between. A node is retested only once, so that no other waits long.
+    Nodes to be tested again come first, with others of their leaf: across leaves a bad node looks
+    like a bad path. A node is retested only once, so that no other waits long.
     """
     by_leaf: dict[str, list[Candidate]] = {}
     for candidate in sorted(candidates, key=lambda candidate: (-candidate.urgency, candidate.node)):

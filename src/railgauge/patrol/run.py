@@ -49,7 +49,7 @@ _READ_S = 12.0
 #: So many times `every_days` a path between two leaves is remembered.
 _WAYS_KEPT = 4
 
-#: The beginnings of the reasons that its time is over, and that somebody else wanted its nodes.
+#: The beginnings of the reasons that its time is over, and that another user wanted its nodes.
 #: What was measured until then is judged.
 _SPENT = "used up: the budget"
 PREEMPTED = "Slurm preempted job"
@@ -112,9 +112,9 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
         for line in lines:
             if line.partition == partition.name and line.node not in left_alone:
                 leaf = of_node.get(line.node, "")
-                beside = [n for n in suspects if leaf and of_node.get(n) == leaf and n != line.node]
+                near = [n for n in suspects if leaf and of_node.get(n) == leaf and n != line.node]
                 candidates.setdefault(partition.name, []).append(
-                    _candidate(line, leaf, beside, across, now)
+                    _candidate(line, leaf, near, across, now)
                 )
         in_order = partition.nodes.index
         candidates.get(partition.name, []).sort(key=lambda candidate: in_order(candidate.node))
@@ -146,7 +146,7 @@ def _why_left_alone(state: SlurmNode | None, due_in_s: float) -> str:
 def _candidate(
     line: NodeSummary,
     leaf: str,
-    suspects_beside: Sequence[str],
+    suspects_near: Sequence[str],
     across: Collection[str],
     now: datetime.datetime,
 ) -> Candidate:
@@ -163,8 +163,8 @@ def _candidate(
         risks.append(f"something was wrong in {line.doubted.campaign}, which broke off")
     if line.flaps:
         risks.append(line.flapped)
-    if suspects_beside:
-        risks.append(f"on {leaf} with suspect {hostlist.fold(suspects_beside)}")
+    if suspects_near:
+        risks.append(f"on {leaf} with suspect {hostlist.fold(suspects_near)}")
     known_days = {} if days is None else {"days": days}
     retest = any(
         test is not None and test.open and test.campaign in across
@@ -251,8 +251,8 @@ def _environment(system: str, partition: str, choice: Choice) -> Iterator[None]:
 
 
 def _options(rules: GateRules) -> list[str]:
-    """The options of ReFrame. A preempted job must not start again, as its nodes are somebody
-    else's by then. srun has no such option, so it is a line of the jobs' scripts.
+    """The options of ReFrame. A preempted job must not start again, as another user has its nodes
+    by then. srun has no such option, so it is a line of the jobs' scripts.
     """
     return [
         word

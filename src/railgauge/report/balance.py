@@ -27,7 +27,7 @@ _RATES = ("bandwidth", "busbw")
 
 @dataclasses.dataclass(frozen=True)
 class Balance:
-    """The medians of a mode over its runs; `mode` is "" where nobody said it. The rate is what all
+    """The medians of a mode over its runs; `mode` is "" if not given. The rate is what all
     nodes sent together (`bandwidth_gbits`), or of NCCL's alltoall its `busbw_gbytes_s`.
     """
 
@@ -86,7 +86,7 @@ def compare(verdicts: Sequence[Verdict]) -> list[Balance]:
 
 
 def _counted(case: Case) -> Iterator[tuple[Measurement, Row]]:
-    """Jain's index of uplinks, and the rate that stands beside it at the same place."""
+    """Jain's index of uplinks, and the rate that stands next to it at the same place."""
     for jain in (row.measurement for row in case.rows):
         if jain.metric == "jain_index" and jain.operation.partition(" ")[0] in _TRAFFIC:
             rates = [r for r in case.rows if r.measurement.metric in _RATES]

@@ -170,7 +170,7 @@ def _drifted(drift: Drift, places: pl.DataFrame) -> str:
 
 
 def answer(compared: Comparison) -> str:
-    """How many places came to which word, and what would tell of the others; plain."""
+    """How many places came to which word, and what the others need; plain."""
     counts = {
         shown: compared.places.filter(pl.col("verdict") == word).height
         for word, shown in _SHOWN.items()
@@ -190,7 +190,7 @@ def answer(compared: Comparison) -> str:
 
 
 def _more_runs(compared: Comparison) -> str:
-    """How many more runs a side would tell of half of what cannot be told."""
+    """How many more runs a side would decide half of the undecided places."""
     unknown = compared.places.filter(pl.col("verdict") == "unknown")
     needed: Any = unknown["runs_needed"].drop_nulls().median()
     if unknown.is_empty():

@@ -73,7 +73,7 @@ def _pair(pair: Pair, margin: float) -> str:
 
 
 def _word(pair: Pair, row: Row, margin: float) -> str:
-    """Whether the change is beyond the noise, by how many runs, and how many more would tell."""
+    """Whether the change is beyond the noise, by how many runs, and how many more are needed."""
     before, after = row.runs
     runs = counted(before, "run") + " a side" if before == after else f"{before} and {after} runs"
     if row.why:
@@ -108,11 +108,11 @@ def _of_other_sizes(pair: Pair, others: Sequence[Row]) -> str:
         return ""
     counts = Counter(row.word for row in judged)
     changes = [row.total for row in judged]
-    told = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
+    summary = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
     of_all = f"({min(changes):+.1%} to {max(changes):+.1%})"
     if len(counts) == 1 and len(judged) > 1:
-        told = f"all {_SHOWN[judged[0].word]}"
-    text = f"{counted(len(judged), 'other size')}: {told} {of_all}"
+        summary = f"all {_SHOWN[judged[0].word]}"
+    text = f"{counted(len(judged), 'other size')}: {summary} {of_all}"
     worse = sorted((row for row in judged if row.word == "worse"), key=lambda row: row.total)
     if worse and pair.main.word != "worse":
         worst = worse[-1 if pair.less_is_better else 0]
@@ -142,9 +142,9 @@ def _assumed(compared: Comparison) -> str:
 
 def _answer(compared: Comparison) -> str:
     counts = Counter(pair.word for pair in compared.pairs)
-    told = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
+    summary = ", ".join(f"{counts[word]} {shown}" for word, shown in _SHOWN.items() if counts[word])
     text = (
-        f"{told} of {counted(len(compared.pairs), 'place')} under a condition, against a change "
+        f"{summary} of {counted(len(compared.pairs), 'place')} under a condition, against a change "
         f"of {compared.margin:.1%}"
     )
     lacking = len(compared.missing)

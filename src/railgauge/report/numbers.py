@@ -97,7 +97,7 @@ def _styled(words: str) -> Text:
 
 
 def condition_label(measurement: Measurement) -> list[str]:
-    """What tells the conditions of a check apart, but for the metric and where."""
+    """What distinguishes the conditions of a check, but for the metric and where."""
     parts = []
     both_ways = "_bidirectional" in measurement.operation
     of_nccl = measurement.tool == names.NCCL_TESTS

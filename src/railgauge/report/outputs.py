@@ -38,20 +38,20 @@ class Outputs:
         for number in self._numbers.get(case.place, ()):
             launch = self._left.launches.get(number)
             if launch is not None:
-                whose = f"launch {launch['launch']} of {len(launch['places'])} groups"
-                outputs += [(f"{whose}, table", launch["out"])]
-                outputs += [(f"{whose}, launcher", launch["err"])]
-                outputs += [(f"{whose}, {name}", text) for name, text in launch["files"].items()]
+                source = f"launch {launch['launch']} of {len(launch['places'])} groups"
+                outputs += [(f"{source}, table", launch["out"])]
+                outputs += [(f"{source}, launcher", launch["err"])]
+                outputs += [(f"{source}, {name}", text) for name, text in launch["files"].items()]
             # Of a launch with thousands of ranks those that failed come first, and not all.
             left = self._left.sides.get(number, {})
             sides = sorted(
                 left.items(), key=lambda named: named[1].line.get("call", {}).get("exit_code") == 0
             )
             for role, side in sides[:_SIDES]:
-                whose = f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}"
-                outputs += [(f"{whose}, standard output", side.out)]
-                outputs += [(f"{whose}, standard error", side.err)]
-                outputs += [(f"{whose}, {name}", _end(text)) for name, text in side.files.items()]
+                source = f"{role} on {side.line.get('call', {}).get('host', 'an unknown node')}"
+                outputs += [(f"{source}, standard output", side.out)]
+                outputs += [(f"{source}, standard error", side.err)]
+                outputs += [(f"{source}, {name}", _end(text)) for name, text in side.files.items()]
             if len(sides) > _SIDES:
                 outputs.append(
                     (f"{len(sides) - _SIDES} more", f"in {case.folder / results_file.FILE}")

@@ -20,7 +20,7 @@ _ELSEWHERE = ("counters", "clock", "boot_id", "unknown")
 
 
 def lines(case: Case, outputs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """All of it; `outputs` are (whose, what was printed)."""
+    """All of it; `outputs` are (source, what was printed)."""
     run = f", run {case.run}" if case.run else ""
     session = f", session {case.session}" if case.session > 1 else ""
     where = case.place or " ".join(case.nodes)
@@ -41,8 +41,8 @@ def lines(case: Case, outputs: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield from _section("counters that moved", list(_counters(case.facts)))
     if case.folder:
         yield f"all of it: {case.folder}"
-    for whose, content in outputs:
-        yield f"--- {whose}{'' if content else ': nothing'}"
+    for source, content in outputs:
+        yield f"--- {source}{'' if content else ': nothing'}"
         if content:
             yield content.rstrip("\n")
     yield ""
@@ -70,7 +70,7 @@ def as_dict(case: Case, outputs: Sequence[tuple[str, str]]) -> dict[str, Any]:
         ],
         "notes": [*case.notes, *case.notes_of_job],
         "facts": {node: dict(facts) for node, facts in case.facts.items()},
-        "outputs": [{"of": whose, "text": text} for whose, text in outputs],
+        "outputs": [{"of": source, "text": text} for source, text in outputs],
     }
 
 

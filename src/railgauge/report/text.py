@@ -69,14 +69,14 @@ def _ratio_table(ratios: Sequence[RatioRow]) -> Table:
 
 
 def _context_table(cases: Sequence[Case]) -> Table | None:
-    """Each published number once, beside all that was measured under what it states."""
-    beside: dict[tuple[str, str, Reference], list[float]] = {}
+    """Each published number once, next to all that was measured under what it states."""
+    measured: dict[tuple[str, str, Reference], list[float]] = {}
     for case in cases:
         for row in case.rows:
             for published in row.context:
                 key = case.check, row.measurement.variable, published
-                beside.setdefault(key, []).append(row.measurement.value)
-    if not beside:
+                measured.setdefault(key, []).append(row.measurement.value)
+    if not measured:
         return None
     table = new_table()
     for name in ("check", "metric"):
@@ -84,7 +84,7 @@ def _context_table(cases: Sequence[Case]) -> Table | None:
     table.add_column("measured", justify="right", no_wrap=True)
     table.add_column("elsewhere", justify="right", no_wrap=True)
     table.add_column("context, gating nothing", overflow="fold")
-    for (check, variable, published), values in beside.items():
+    for (check, variable, published), values in measured.items():
         ends = dict.fromkeys(number(value) for value in (min(values), max(values)))
         table.add_row(
             check,

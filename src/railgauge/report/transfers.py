@@ -1,7 +1,7 @@
 """The comparison of transfer tools: tool by set of files and way, on one page.
 
 What the receiver threw away measures the network, what it wrote the disk too: a tool is compared
-with those that did the same. Beside it stand the ratios that documents state, where both of their
+with those that did the same. Next to it stand the ratios that documents state, where both of their
 sides were measured in the campaign.
 """
 
@@ -30,7 +30,7 @@ from railgauge.verdict.decision.verdict import Verdict
 _TOOLS = (names.IPERF3, names.WDT, *PROGRAMS)
 _SETS = tuple(FileSet(files, 1).name for files in (1, 2))
 
-#: Behind the name of a tool whose receiver threw the files away.
+#: Behind the name of a tool with a receiver that threw the files away.
 _THROWN_AWAY = " (discarded)"
 
 
@@ -233,7 +233,7 @@ def _stated_table(rows: Sequence[RatioRow]) -> Table:
 
 
 def render_page(verdict: Verdict, console: Console) -> None:
-    """Print the page, and what documents state beside it."""
+    """Print the page, and what documents state next to it."""
     render(verdict, console)
     rows = stated(verdict)
     if rows:

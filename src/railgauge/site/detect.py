@@ -1,6 +1,6 @@
 """`railgauge system new --detect`: what nodes of a Slurm partition show of themselves, by one job.
 
-What the nodes do not agree in, or cannot say, is left out with the reason: nobody fills a gap with
+What the nodes do not agree in, or cannot say, is left out with the reason: no gap is filled with
 a guess.
 """
 
@@ -62,7 +62,7 @@ def shown(value: Value) -> str:
 
 
 def look(partition: str, slurm: Cluster, options: Sequence[str], ask: Run) -> Seen:
-    """One job on some nodes of a Slurm partition; `options` are what srun needs beside it.
+    """One job on some nodes of a Slurm partition; `options` are what srun needs besides it.
 
     PrerequisiteError where no node is free, or the job says nothing.
     """

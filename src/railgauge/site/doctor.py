@@ -33,7 +33,7 @@ _OF_INTEREST = re.compile(
     re.IGNORECASE,
 )
 
-#: Programs of the login node, and who needs them.
+#: Programs of the login node, and what needs them.
 _NEEDED = {
     "git": "the commit in each campaign",
     "sinfo": "every job",

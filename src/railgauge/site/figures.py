@@ -26,7 +26,7 @@ FILE = paths.HOME / "docs" / "figures.csv"
 #: The folder of the plots, as the page names it.
 PLOTS = "figures"
 
-#: Units of which a value is a part of n.
+#: Units of a value that is a part of n.
 _COUNTED = ("campaigns", "faults", "runs")
 _MINUTE_S = 60
 

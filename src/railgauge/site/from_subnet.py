@@ -35,7 +35,7 @@ def read(
 ) -> tuple[Fabric | None, Sequence[str]]:
     """The subnet as a node of a partition reads it, else this host; and a line that says where it
     was read, or why it was not. None without a line where no node shows InfiniBand or has the
-    tools. `options` are what srun needs beside the partition.
+    tools. `options` are what srun needs besides the partition.
     """
     why = ""
     for of_partition in seen:

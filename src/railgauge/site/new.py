@@ -39,8 +39,8 @@ from railgauge.yamlfile import load as load_yaml
 #: Of a system's folder: what was recorded on its machines, and what only the lab has.
 _LEFT_OUT = ("recorded", "lab.yaml", "site.lock", "__pycache__")
 
-#: And what somebody chose for those machines: settings, the stack's packages, firmware.
-_SOMEBODYS = ("tuning", "spack", "expected.yaml", "fabric.json", "subnet.json")
+#: And what was chosen for those machines: settings, the stack's packages, firmware.
+_CHOSEN_THERE = ("tuning", "spack", "expected.yaml", "fabric.json", "subnet.json")
 
 _NOTHING_EXPECTED = """\
 # What every node must show; configs/systems/dgx-h100/expected.yaml shows the form. Without entries
@@ -92,17 +92,17 @@ def make(
 
     `choices` are partitions of `like` and Slurm's, for those that their names do not match;
     `filled` has what is known of the nodes of Slurm's partitions, by the fields of the description,
-    `access` what jobs need beside the partition, `subnet` the InfiniBand subnet of the nodes.
+    `access` what jobs need besides the partition, `subnet` the InfiniBand subnet of the nodes.
     Raises RailgaugeError, and leaves nothing behind, where anything of it cannot be done.
     """
     require_new(name, like)
     source = systems.load(like)
     mapping = mapped(source, slurm, choices) if slurm is not None else {}
     text, taken = references_text(name, like)
-    left = [item for item in _SOMEBODYS if (paths.SYSTEMS / like / item).exists()]
-    with _beside() as folder:
+    left = [item for item in _CHOSEN_THERE if (paths.SYSTEMS / like / item).exists()]
+    with _folder_of_systems() as folder:
         target = folder / name
-        ignored = shutil.ignore_patterns(*_LEFT_OUT, *_SOMEBODYS)
+        ignored = shutil.ignore_patterns(*_LEFT_OUT, *_CHOSEN_THERE)
         shutil.copytree(paths.SYSTEMS / like, target, symlinks=True, ignore=ignored)
         _rename_within(target, like, name)
         description = target / "reframe.yaml"
@@ -149,7 +149,7 @@ def make_from_template(
     """
     require_new(name, template)
     text = f"{_NO_NUMBER}system: {name}\nreferences: []\n"
-    with _beside() as folder:
+    with _folder_of_systems() as folder:
         target = folder / name
         target.mkdir()
         for path in templates.files(template):
@@ -181,7 +181,7 @@ def make_from_template(
 
 
 @contextlib.contextmanager
-def _beside() -> Iterator[Path]:
+def _folder_of_systems() -> Iterator[Path]:
     """A folder in which a system can be made, on the file system where it will be.
 
     What is in it lies one level too deep to be taken for a system meanwhile.
@@ -325,7 +325,7 @@ def _description(
 
 
 def _with_subnet(description: Path, subnet: Fabric | None) -> list[str]:
-    """Write what a subnet says into a description and beside it; what was done."""
+    """Write what a subnet says into a description and next to it; what was done."""
     if subnet is None:
         return []
     document = _yaml().load(description.read_text(encoding="utf-8"))
@@ -362,7 +362,7 @@ def references_text(name: str, like: str) -> tuple[str, str]:
     """The reference file of `name`, and in words what was taken over from that of `like`.
 
     Published numbers hold for the class of machine. Baselines and floors are of one site; a ratio
-    is of what somebody tuned.
+    is of machines that were tuned.
     """
     path = references.path_for(like)
     if not path.exists():
@@ -403,7 +403,7 @@ def _published_in(entry: Entry) -> list[str]:
 def _about_host(name: str, host: str) -> list[str]:
     others = []
     for other in systems.names():
-        # One that is broken is what `system check` tells.
+        # One that is broken is what `system check` reports.
         with contextlib.suppress(ConfigurationError):
             if other != name and not systems.is_of_lab(other):
                 others += [other] if systems.matches(systems.load(other), host) else []

@@ -20,7 +20,7 @@ def listing() -> list[str]:
     lines += [f"  {name:<14} {_descr(templates.load(name))}" for name in templates.names()]
     lines += ["systems that are described, with published numbers:"]
     for name in systems.names():
-        # One that is broken is what `system check` tells.
+        # One that is broken is what `system check` reports.
         with contextlib.suppress(ConfigurationError):
             lines.append(f"  {name:<14} {_descr(systems.load(name))}")
     return lines
@@ -57,7 +57,7 @@ def proposal(slurm: Cluster, seen: Sequence[Seen] = ()) -> tuple[str, str]:
 
 
 def _with_gpus(model: str, count: int) -> str:
-    """The system whose GPUs are named in what a node or Slurm says: H100, GB200; "" for none.
+    """The system of the GPUs that a node or Slurm names: H100, GB200; "" for none.
 
     Of several the one with as many of them a node.
     """

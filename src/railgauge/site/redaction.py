@@ -21,7 +21,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s\"'<>`]*)")
 #: The host, and the port, of a URL that names no user.
 _HOST = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
 _WORD = re.compile(r"[^\s=,:;'\"]+")
-#: A part of a word that nobody has chosen as a name: long, with letters and digits.
+#: A part of a word that was not chosen as a name: long, with letters and digits.
 _OPAQUE = re.compile(r"(?=[^./]*\d)(?=[^./]*[A-Za-z])[^./]{20,}")
 
 

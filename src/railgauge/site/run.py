@@ -156,7 +156,7 @@ def _by_value(values: Mapping[str, _Value]) -> dict[_Value, list[str]]:
 
 
 def _clocks(look: Look) -> Iterator[Line]:
-    """Each node told its time at a moment between the start and the end of the job."""
+    """Each node reported its time at a moment between the start and the end of the job."""
     thing = f"{look.partition}: clocks"
     clocks = {node: one.clock for node, one in look.nodes.items() if one.clock is not None}
     off = {

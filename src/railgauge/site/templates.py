@@ -19,7 +19,7 @@ from railgauge.slurm.partitions import Cluster
 from railgauge.systems import System
 from railgauge.yamlfile import load_model
 
-#: Behind a value that nobody has filled in yet.
+#: Behind a value that is not filled in yet.
 PLACEHOLDER = "# a placeholder: fill in"
 
 #: Fields that a description may lack; all others have a value, if only a placeholder.
@@ -47,7 +47,7 @@ class DescribedPartition:
 
     slurm_partition: str
     nodes: str
-    #: what srun and sbatch need beside the partition: an account, a QOS
+    #: what srun and sbatch need besides the partition: an account, a QOS
     access: tuple[str, ...] = ()
     values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     #: why a field has no value
@@ -69,10 +69,10 @@ def partitions(
     not there, or where partitions overlap.
     """
     peopled = {name: set(nodes) for name, nodes in slurm.partitions.items() if nodes}
-    strangers = [name for name in wanted if name not in peopled]
-    if strangers or not peopled:
+    unknown = [name for name in wanted if name not in peopled]
+    if unknown or not peopled:
         raise RailgaugeError(
-            f"Slurm has no partition {', '.join(strangers) or 'with nodes'}: it has "
+            f"Slurm has no partition {', '.join(unknown) or 'with nodes'}: it has "
             f"{slurm.describe()}",
             next_step="--partition ONE_OF_THESE",
         )
@@ -100,7 +100,7 @@ def partitions(
 
 
 def seen(partition: DescribedPartition, show: Seen) -> DescribedPartition:
-    """The partition with what its nodes show; what somebody stated stays."""
+    """The partition with what its nodes show; what was stated stays."""
     missing = {name: why for name, why in show.missing.items() if name not in partition.values}
     return dataclasses.replace(
         partition,
@@ -112,7 +112,7 @@ def seen(partition: DescribedPartition, show: Seen) -> DescribedPartition:
 def description(
     template: str, name: str, host: str, described: Sequence[DescribedPartition]
 ) -> str:
-    """The text of reframe.yaml for the system `name`, whose login node is `host`."""
+    """The text of reframe.yaml for the system `name` with the login node `host`."""
     text = (paths.TEMPLATES / template / "reframe.yaml").read_text(encoding="utf-8")
     head, begin, body = text.partition("  - name: ")
     head = _with(head, "name", name)
@@ -144,7 +144,7 @@ def _partition(text: str, partition: DescribedPartition) -> str:
 
 
 def _open(text: str, field: str, why: str) -> str:
-    """A field whose value nobody knows: left out where it may be, else marked."""
+    """A field without a known value: left out where it may be, else marked."""
     pattern = rf"(?m)^( *)({field}: .*)$"
     if field in _OPTIONAL:
         return re.sub(pattern, lambda line: f"{line[1]}# fill in: {line[2]}", text, count=1)

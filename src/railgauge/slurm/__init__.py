@@ -1,4 +1,4 @@
-"""All that Railgauge asks of Slurm, and tells it.
+"""All that Railgauge asks of Slurm, and asks it to do.
 
 `client` (its commands) and `nodes` also run on compute nodes: standard library, Python 3.9.
 """

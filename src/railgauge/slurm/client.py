@@ -15,7 +15,7 @@ from railgauge.common.errors import PrerequisiteError
 _SHOWN = re.compile(r"(?:SQUEUE|SCONTROL|SACCT|SINFO)_\w+|SLURM_T(?:IME_FORMAT|OPO_LEN)")
 
 #: By these scontrol, squeue, scancel, sbatch and srun turn to another cluster. sacct does not: it
-#: would tell of another's jobs with the same numbers.
+#: would list another's jobs with the same numbers.
 _OTHER_CLUSTER = ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")
 
 #: Variables of the caller: sbatch and srun take options from these, MPI and NCCL settings. Jobs and

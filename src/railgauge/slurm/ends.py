@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-#: The states that a job's nodes, or what ran on them, bring about. Any other end (somebody
+#: The states that a job's nodes, or what ran on them, bring about. Any other end (a user
 #: cancelled it, Slurm forgot it, it was preempted) says nothing of the nodes.
 OF_THE_NODES = frozenset(
     {"COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}
@@ -40,7 +40,7 @@ _NO_SPACE = re.compile(
     r"No space left on device|Disk quota exceeded|No usable temporary directory", re.IGNORECASE
 )
 
-#: How the lines of slurmstepd begin. Most versions say of which node it is; in 26.05 the time is
+#: How the lines of slurmstepd begin. Most versions name the node; in 26.05 the time is
 #: there instead.
 _OF_STEPD = r"(?:slurmstepd(?:-(?P<node>\S+))?:|\[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+\]) error: "
 
@@ -248,7 +248,7 @@ def _exception(stderr: str) -> str:
 
 
 def _box(lines: Sequence[str]) -> str:
-    """The first sentence of what Open MPI tells between two rules."""
+    """The first sentence of what Open MPI prints between two rules."""
     rules = [place for place, line in enumerate(lines) if _RULE.match(line)]
     if len(rules) < 2:
         return ""
@@ -285,7 +285,7 @@ def lost_its_connection(stderr: str, node: str) -> bool:
 
 
 def ended_by_launcher(stderr: str) -> frozenset[str]:
-    """The nodes whose tasks srun ended because a task elsewhere had failed (--kill-on-bad-exit)."""
+    """The nodes with tasks that srun ended as another task had failed (--kill-on-bad-exit)."""
     aborted = _ABORTED.search(stderr)
     if aborted is None:
         return frozenset()

@@ -9,7 +9,7 @@ from railgauge.slurm import client
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode, moment
 
-#: What Slurm hangs on to the reason of a reboot that somebody asked for.
+#: What Slurm hangs on to the reason of a reboot that a user asked for.
 _REBOOT = (" : reboot issued", " : reboot complete")
 
 

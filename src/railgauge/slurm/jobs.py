@@ -120,7 +120,7 @@ def cancelled(job_id: str | None) -> str:
 
 
 def failed_nodes(job_id: str, nodes: Collection[str]) -> tuple[str, ...]:
-    """Those of a job's nodes whose failure ended it; none where Slurm knows none.
+    """Those of a job's nodes that failed and so ended it; none where Slurm knows none.
 
     Accounting names one node only, the first that it missed: one that was just too busy to answer,
     perhaps. So those that do not answer now are named too.
@@ -231,7 +231,7 @@ def cancel_jobs_of(campaign: str) -> list[str]:
 
 
 def preempted_jobs_of(campaign: str) -> list[str]:
-    """The jobs of a campaign that Slurm ended or suspended for somebody else's; SlurmError where
+    """The jobs of a campaign that Slurm ended or suspended for another user's; SlurmError where
     it does not answer.
     """
     listed = client.output(

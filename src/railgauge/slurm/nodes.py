@@ -63,7 +63,7 @@ _SLURMS_SHORTAGE = re.compile(
 #: What it hangs on to whatever reason a node has (set_node_reason).
 _AND = " : "
 
-#: How a reason ends, who gave it and when; what a second line of it holds stands behind that.
+#: How a reason ends: the user that gave it and when. A second line of it stands behind that.
 _GIVEN_BY = re.compile(r" \[([^\s\[\]]+)@([0-9T:-]+|Unknown)\]")
 #: What a node's line may have behind a reason and a comment (slurm_sprint_node_table, node_info.c).
 _BEHIND = re.compile(
@@ -101,7 +101,7 @@ class SlurmNode:
     name: str
     flags: frozenset[str] = frozenset()
     reason: str = ""
-    #: who gave the reason, and when (the controller's local time)
+    #: the user that gave the reason, and when (the controller's local time)
     by: str = ""
     since: str = ""
     #: the names of the reservations that have begun on it, and of those that begin within SOON_S
@@ -118,7 +118,7 @@ class SlurmNode:
     comment: str = ""
     #: when it was started (the controller's local time)
     booted: datetime.datetime | None = None
-    #: what it is to be after a reboot that somebody requested: RESUME, DOWN
+    #: what it is to be after a reboot that a user requested: RESUME, DOWN
     next_state: str = ""
 
     @property
@@ -173,20 +173,20 @@ class SlurmNode:
 
     @property
     def downed_by_admin(self) -> bool:
-        """Whether somebody set it down or failing, for a reason of their own. One that Slurm itself
-        gives for a node that it gave up is none; a reason that is not known is somebody's.
+        """Whether a user set it down or failing, for a reason of their own. One that Slurm itself
+        gives for a node that it gave up is none; a reason that is not known is a user's.
         """
         own = self.reason.startswith(OURS) or _is_slurms(self.reason)
         return self.is_down and bool(self.reason) and not own
 
     @property
     def ours(self) -> bool:
-        """Whether Railgauge drained it; somebody who sets another reason takes it over."""
+        """Whether Railgauge drained it; a user that sets another reason takes it over."""
         return self.drained and self.reason.startswith(OURS)
 
     @property
     def foreign_reservations(self) -> tuple[str, ...]:
-        """Its reservations that no gate run made, whose owners decide what happens in them."""
+        """Its reservations that no gate run made: their owners decide what happens in them."""
         return tuple(r for r in self.reservations if not r.startswith(OUR_RESERVATIONS))
 
     @property
@@ -199,7 +199,7 @@ class SlurmNode:
     def unavailable_reason(self) -> str:
         """Why it does not take everybody's jobs; "" where it does."""
         if self.drained:
-            return f"drained by {self.by or 'somebody'}: {self.reason}"
+            return f"drained by {self.by or 'an unknown user'}: {self.reason}"
         if not self.answers:
             return ": ".join(filter(None, [f"does not answer Slurm ({self.state})", self.reason]))
         if self.takes_no_job or self.restarts:
@@ -224,7 +224,7 @@ class SlurmNode:
 
 
 def _is_slurms(reason: str) -> bool:
-    """Whether all of a reason is Slurm's own, and none of it somebody's."""
+    """Whether all of a reason is Slurm's own, and none of it a user's."""
     return all(
         _SLURMS_REASON.fullmatch(part)
         or all(_SLURMS_SHORTAGE.fullmatch(word) for word in part.split(", "))
@@ -299,7 +299,7 @@ def parse(text: str) -> dict[str, SlurmNode]:
 
 
 def _reason(line: str) -> tuple[str, str, str]:
-    """A node's reason, who gave it, and when; "" for what its line does not say."""
+    """A node's reason, the user that gave it, and when; "" for what its line does not say."""
     _, _, text = line.partition(" Reason=")
     given = _GIVEN_BY.search(text)
     if given is None:
@@ -349,7 +349,7 @@ def _lists(names: Iterable[str]) -> Iterator[str]:
     """Host lists of all these names together, each short enough for a command; their order does
     not matter.
     """
-    # By length first: numbers of one width ascend, and stand beside the others of their prefix.
+    # By length first: numbers of one width ascend, and stand next to the others of their prefix.
     in_order = sorted(set(names), key=lambda name: (len(name), name))
     folded = fold(in_order)
     if len(folded.encode()) <= _LONGEST_LIST:
@@ -407,9 +407,9 @@ def _without_reservations(names: Sequence[str] = ()) -> dict[str, SlurmNode]:
 def drain(names: Iterable[str], reason: str) -> None:
     """Let no new job start on these nodes; running ones go on. `reason` follows OURS.
 
-    A node that somebody else has drained, or set down, stays theirs, with their reason and name.
+    A node that another user has drained, or set down, stays theirs, with their reason and name.
     From one that `resumes_after_reboot` Slurm would take the drain away again. It forgets the
-    reboot, and what was to be after it, where the node is resumed first; of one whose slurmd is not
+    reboot, and what was to be after it, where the node is resumed first. If its slurmd is not
     up no job starts in between.
     """
     words = _shortened(OURS + " ".join(reason.split()))
@@ -423,7 +423,7 @@ def drain(names: Iterable[str], reason: str) -> None:
             by_reason.setdefault(words, []).append(name)
         elif node.ours or not node.drained:
             # A node that is down may come back by itself.
-            theirs = f"{node.reason} (set by {node.by or 'somebody'})"
+            theirs = f"{node.reason} (set by {node.by or 'an unknown user'})"
             by_reason.setdefault(theirs if node.downed_by_admin else words, []).append(name)
     for why, members in by_reason.items():
         for hosts in _lists(members):
@@ -434,7 +434,7 @@ def drain(names: Iterable[str], reason: str) -> None:
 def comment(name: str, words: str) -> bool:
     """Set Slurm's comment of a node, which keeps no job from it; "" takes it away.
 
-    One that somebody else wrote stays; whether it is ours now.
+    One that another user wrote stays; whether it is ours now.
     """
     before = _named([name])[name].comment
     if before and not before.startswith(OURS):
@@ -516,7 +516,7 @@ def names_of(nodes: Collection[str]) -> dict[str, tuple[str, ...]]:
 def dead(nodes: Collection[str]) -> list[str]:
     """Those of `nodes` that do not answer Slurm; none where Slurm itself does not answer.
 
-    Not those that somebody drained or reserved: no job starts there either, on purpose. And not
+    Not those that a user drained or reserved: no job starts there either, on purpose. And not
     those that answer within half a minute: a controller that was started again takes every node for
     silent until it has registered again.
     """

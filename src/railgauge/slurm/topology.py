@@ -16,8 +16,8 @@ def leaf_of_nodes(partition: str = "") -> Mapping[str, str]:
     prints an error or other lines; nor of several partitions, with commas between them, of
     different topologies.
 
-    Since Slurm 25.05 there may be several topologies (topology.yaml(5)), of which a partition has
-    one by name (slurm.conf(5), Topology), else the cluster's default.
+    Since Slurm 25.05 there may be several topologies (topology.yaml(5)). A partition has
+    one of them by name (slurm.conf(5), Topology), else the cluster's default.
 
     A leaf is a switch of level 0, `SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-8]`. A node that
     is on two is left out: which of them it uses is not known.

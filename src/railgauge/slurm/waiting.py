@@ -41,13 +41,13 @@ _FORCED = re.compile("FORCE(?::(?!1$)[0-9]+)?")
 
 @dataclasses.dataclass(frozen=True)
 class Obstacle:
-    """What keeps a job from starting; `standing` if it stays until somebody removes it."""
+    """What keeps a job from starting; `standing` if it stays until a user removes it."""
 
     why: str
     standing: bool
     #: a job that runs on a node which answers: it ends by itself
     job: bool = False
-    #: whether `why` tells it from any other
+    #: whether `why` identifies it
     told: bool = True
 
 
@@ -82,7 +82,7 @@ def of_partition(name: str, reserved: bool = False) -> Obstacle | None:
 def of_nodes(
     nodes: Collection[str], our_jobs: Collection[str] = (), our_reservations: Collection[str] = ()
 ) -> dict[str, Obstacle]:
-    """Node -> what keeps a job from starting there: drained by somebody, reserved, busy.
+    """Node -> what keeps a job from starting there: drained by a user, reserved, busy.
 
     Of a node that does not answer Slurm itself speaks, in the reason of the job that waits.
     SlurmError where Slurm does not answer.
@@ -153,13 +153,13 @@ def _jobs(states: Mapping[str, SlurmNode], ours: Collection[str]) -> dict[str, O
 def _listed(
     states: Mapping[str, SlurmNode], ours: Collection[str]
 ) -> tuple[dict[str, Obstacle], set[str]]:
-    """Node -> the job of somebody else that keeps it busy; and the busy nodes on which Slurm lists
+    """Node -> the job of another user that keeps it busy; and the busy nodes on which Slurm lists
     no job.
     """
     busy = {name for name, node in states.items() if node.busy}
     if not busy:
         return {}, set()
-    obstacles, told = {}, set()
+    obstacles, listed_busy = {}, set()
     listed = client.output(
         *("squeue", "--noheader", "--all", "--states=R,CF,CG,S,ST,SO", "--format=%A|%u|%e|%N"),
         f"--nodelist={hostlist.fold(busy)}",
@@ -167,10 +167,10 @@ def _listed(
     for line in listed.splitlines():
         job, user, ends, where = [*line.strip().split("|"), "", "", ""][:4]
         on = busy & set(hostlist.expand(where))
-        told |= on
+        listed_busy |= on
         if job and job not in ours:
             until = f", until {ends} at the latest" if ends not in ("", "N/A", "NONE") else ""
             for node in on:
                 why = f"busy with job {job} of {user}{until}"
                 obstacles[node] = Obstacle(why, standing=False, job=states[node].answers)
-    return obstacles, busy - told
+    return obstacles, busy - listed_busy

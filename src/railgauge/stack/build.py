@@ -6,7 +6,7 @@ same path:
     spack/ spack-packages/   Spack and its recipes, at the commits pinned here
     python/                  the solver (clingo), from a package index or from the mirror
     opt/                     what was built, of all systems
-    SYSTEM/env/              the environment: spack.yaml, with configs/ and spack/ beside it
+    SYSTEM/env/              the environment: spack.yaml, with configs/ and spack/ next to it
     SYSTEM/activate.sh       what ../activate.sh sources
     SYSTEM/stack.json        tool, version, hash and prefix of every root
 """
@@ -211,15 +211,15 @@ def prepare(stack: Stack, supply: Supply, home: Path = paths.HOME) -> Spack:
 
 
 def environment(folder: Path, home: Path = paths.HOME) -> Path:
-    """A folder that is Spack's environment: the manifest, with what it names beside it."""
+    """A folder that is Spack's environment: the manifest, with what it names next to it."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(home / manifest.MANIFEST, folder / manifest.MANIFEST)
     for name in ("configs", "spack"):
         # Another checkout with the same $RAILGAUGE_STACK_DIR has left its own.
-        beside = folder / f".{name}.{os.getpid()}"
-        beside.unlink(missing_ok=True)
-        beside.symlink_to(home / name)
-        beside.replace(folder / name)
+        temporary = folder / f".{name}.{os.getpid()}"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(home / name)
+        temporary.replace(folder / name)
     return folder
 
 
@@ -285,14 +285,14 @@ def require_sources(packages: Sequence[dict[str, Any]], supply: Supply, system: 
 
 
 def solve(spack: Spack) -> Path:
-    """Solve the environment anew; its lock."""
+    """Solve the environment again; its lock."""
     # Without -f Spack keeps what the lock says, and does not notice a changed pin.
     spack.run("solve", "concretize", "-f")
     return spack.environment / manifest.LOCK
 
 
 def forget(spack: Spack, hashes: Sequence[str]) -> None:
-    """Remove what is installed of packages, so that an installation builds them anew."""
+    """Remove what is installed of packages, so that an installation builds them again."""
     named = [f"/{each}" for each in hashes]
     # What needs them stays: the same hash comes back to the same place.
     spack.run("remove what is damaged", "uninstall", "--force", "--yes-to-all", *named)

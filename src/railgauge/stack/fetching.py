@@ -1,7 +1,7 @@
 """What Spack needs before it can run: its files and recipes at the pinned commits, and its solver.
 
 All of it comes from upstream, from a mirror that `make mirror` filled, or from a checkout that is
-there ($SPACK_ROOT, $SPACK_PACKAGES). A checkout is only copied from: what lies in it beside the
+there ($SPACK_ROOT, $SPACK_PACKAGES). A checkout is only copied from: what lies in it next to the
 commit, such as a configuration below etc/spack or a changed file, reaches no solve. The copy's own
 etc/spack, which Spack reads and no variable turns off, must be as it came.
 """
@@ -64,7 +64,7 @@ class Purpose(enum.Enum):
     """What the sources are for: that decides what can help where one cannot be had."""
 
     BUILD = enum.auto()
-    #: make mirror: it cannot help to say that somebody should run it.
+    #: make mirror: it cannot help to say that a user should run it.
     FILL = enum.auto()
     #: bin/stack solve: it takes no mirror.
     SOLVE = enum.auto()
@@ -102,7 +102,7 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
     """The files of the commit at `folder`, fetched once.
 
     PrerequisiteError where they cannot be had, RailgaugeError where the checkout named by
-    `source.variable` lacks the commit, or where somebody configured the copy at `folder`; nothing
+    `source.variable` lacks the commit, or where a user configured the copy at `folder`; nothing
     is left half-fetched.
     """
     given = os.environ.get(source.variable)
@@ -110,22 +110,22 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
         _require_commit(Path(given), source)
     if _fetched(folder, source):
         return folder
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
     archive = supply.mirror / source.archive if supply.mirror and not given else None
     origin = str(archive or (Path(given).absolute() if given else source.url))
     print(f"fetching {source.name} {source.commit[:12]} from {origin}", flush=True)
     try:
         if archive:
-            _unpack(archive, beside, source.commit)
+            _unpack(archive, temporary, source.commit)
         else:
-            beside.mkdir()
-            _git(beside, "init", "--quiet")
-            _git(beside, "fetch", "--quiet", "--depth=1", origin, source.commit)
-            _git(beside, "-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
-        lines = [source.commit, *_configuration(beside)]
-        (beside / _STAMP).write_text("".join(f"{li}\n" for li in lines), encoding="utf-8")
+            temporary.mkdir()
+            _git(temporary, "init", "--quiet")
+            _git(temporary, "fetch", "--quiet", "--depth=1", origin, source.commit)
+            _git(temporary, "-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD")
+        lines = [source.commit, *_configuration(temporary)]
+        (temporary / _STAMP).write_text("".join(f"{li}\n" for li in lines), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
-        beside.rename(folder)
+        temporary.rename(folder)
     except (OSError, tarfile.TarError, subprocess.CalledProcessError) as error:
         reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
         if isinstance(error, FileNotFoundError):
@@ -135,7 +135,7 @@ def checkout(folder: Path, source: Source, supply: Supply) -> Path:
             next_step=f"{supply.ways_out}; or with a checkout that you have: {source.variable}=dir",
         ) from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return folder
 
 
@@ -146,7 +146,7 @@ def _fetched(folder: Path, source: Source) -> bool:
         return False
     commit, *came = stamp.read_text(encoding="utf-8").splitlines() or [""]
     now = _configuration(folder)
-    # An earlier Railgauge's stamp has no digests: it cannot be told.
+    # An earlier Railgauge's stamp has no digests: it cannot be checked.
     if commit != source.commit or (now and not came):
         return False
     if now == came:
@@ -203,13 +203,13 @@ def pack(folder: Path, source: Source, mirror: Path) -> None:
             f"{folder}: found files from another mirror, expected a git checkout to archive",
             next_step=f"copy {source.archive} from that mirror to {archive}",
         )
-    beside = archive.with_name(f".{archive.name}")
-    _git(folder, "archive", "--format=tar", f"--output={beside}", source.commit)
-    beside.replace(archive)
+    temporary = archive.with_name(f".{archive.name}")
+    _git(folder, "archive", "--format=tar", f"--output={temporary}", source.commit)
+    temporary.replace(archive)
 
 
 def _unpack(archive: Path, folder: Path, commit: str) -> None:
-    """Unpack what `git archive` wrote, which says of which commit it is."""
+    """Unpack what `git archive` wrote, which names its commit."""
     with tarfile.open(archive) as opened:
         archived = opened.pax_headers.get("comment", "no commit")
         if archived != commit:
@@ -222,7 +222,7 @@ def _unpack(archive: Path, folder: Path, commit: str) -> None:
 
 def _git(folder: Path, *arguments: str) -> str:
     """What git says in `folder`; CalledProcessError with its words where it fails."""
-    # A hook's git tells its own repository to all that it starts.
+    # A hook's git gives its own repository to all that it starts.
     theirs = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
     own = {name: value for name, value in os.environ.items() if name not in theirs}
     command = ["git", "-C", str(folder), *arguments]

@@ -1,6 +1,6 @@
 """Whether what Spack installed is still as it was built. Spack itself never looks again.
 
-A program that was overwritten, or a folder that somebody cleaned up, counts as installed for ever:
+A program that was overwritten, or a folder that a user cleaned up, counts as installed for ever:
 `make stack` would end well, and every campaign note that the tool is not as packaged.
 """
 
@@ -17,7 +17,7 @@ from railgauge.tools.table import programs
 
 
 def damaged(packages: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Hash to what is wrong, of each installed package that is to be built anew.
+    """Hash to what is wrong, of each installed package that is to be built again.
 
     `packages` is what spack/describe.py prints; the damaged no longer count as installed in it. Of
     the roots the programs that checks look for are read, of the others only that they are there.

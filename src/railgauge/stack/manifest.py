@@ -172,7 +172,7 @@ def _cuda(path: Path) -> str | None:
     package = _mapping(path, "packages").get("cuda")
     if package is None:
         return None
-    # The site's own, of which there is one, or the one that Spack builds.
+    # The site's own, at most one, or the one that Spack builds.
     own = [
         item.get("spec") for item in package.get("externals", ()) if not package.get("buildable")
     ]

@@ -193,7 +193,7 @@ def matches(system: System, host: str) -> bool:
 
 
 def of_host(host: str) -> list[str]:
-    """The systems whose `hostnames` match that host: those of the site, else that of the lab."""
+    """The systems with `hostnames` that match a host: those of the site, else that of the lab."""
     matching = [name for name in names() if matches(load(name), host)]
     return [name for name in matching if not is_of_lab(name)] or matching
 

@@ -1,4 +1,4 @@
-"""`extras.contention` of a partition: measurements beside load."""
+"""`extras.contention` of a partition: measurements next to load."""
 
 from __future__ import annotations
 

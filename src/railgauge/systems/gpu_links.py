@@ -10,7 +10,7 @@ from railgauge.model.limits import Limit
 from railgauge.yamlfile import Strict
 
 #: Bits of payload of a bit on the line (PCI Express Base Specification): 8b/10b up to 5 GT/s,
-#: 128b/130b up to 32 GT/s, and since 64 GT/s flits of 256 bytes, of which 236 carry packets.
+#: 128b/130b up to 32 GT/s, and since 64 GT/s flits of 256 bytes, 236 of them with packets.
 _ENCODINGS = ((5.0, 8 / 10), (32.0, 128 / 130), (float("inf"), 236 / 256))
 
 

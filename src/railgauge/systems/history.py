@@ -28,7 +28,7 @@ def drop_half_made(history: Path) -> None:
 
 
 def _is_whole(history: Path) -> bool:
-    """Whether its tables are there; True where SQLite cannot say, which is ReFrame's to tell."""
+    """Whether its tables are there; True where SQLite cannot say, which ReFrame then reports."""
     try:
         # One that has gone meanwhile is not made here.
         address = f"{history.absolute().as_uri()}?mode=rw"

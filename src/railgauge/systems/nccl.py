@@ -20,7 +20,7 @@ from railgauge.yamlfile import Strict
 #: How many nodes a collective spans: one, two neighbours, a segment (rack, scalable unit), all.
 Scale = Literal["node", "pair", "segment", "all"]
 
-#: What NCCL is told to use between nodes, `p2p-off` within one. `default` is its own choice.
+#: What NCCL is set to use between nodes, `p2p-off` within one. `default` is its own choice.
 Transport = Literal["default", "mnnvl", "mnnvl-off", "one-hca", "sockets", "p2p-off"]
 
 #: What only the series measures: railgauge accept --series.
@@ -192,7 +192,7 @@ class Nccl(Strict):
         return self
 
     def transports(self, scale: Scale, features: Sequence[str]) -> list[Transport]:
-        """What can be told apart on this partition, and matters at this scale."""
+        """What differs on this partition, and matters at this scale."""
         transports: list[Transport] = ["default"]
         if scale == "node":
             return [*transports, "p2p-off"] if self.gpus_per_node > 1 else transports
@@ -208,7 +208,7 @@ class Nccl(Strict):
         slow = transport in ("sockets", "p2p-off")
         return min(self.max_bytes, self.sockets_max_bytes if slow else 1 << 62)
 
-    # --- what a run is told, and what it must show --------------------------------------------
+    # --- what a run is given, and what it must show ---------------------------------------------
 
     def _forms_domain(self, transport: Transport) -> bool:
         """Whether NVLink reaches beyond a node under this transport."""

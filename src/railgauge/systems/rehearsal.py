@@ -144,7 +144,7 @@ def _partition(partition: dict[str, Any]) -> dict[str, Any]:
         # Long enough for the groups that do not hang, on a machine that is busy.
         nccl = {**nccl, "timeout_s": 9}
     described = {name: extras[name] for name in ("mtu_bytes", "link_gbits") if name in extras}
-    # It is the lab's MPI that starts the stand-ins, by what the lab's description tells it.
+    # It is the lab's MPI that starts the stand-ins, as the lab's description says.
     of_lab = _variables_of_lab()
     variables = [
         variable
@@ -184,7 +184,7 @@ def _variables_of_lab() -> list[list[str]]:
 #: The lab's jobs run as root, which mpirun otherwise refuses, whichever check calls it.
 _AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
 
-#: Features whose checks have no stand-ins.
+#: Features of checks without stand-ins.
 _LEFT_OUT = (
     *("tcp", "rdma", "wan", "bond", "nics", "transfers", "fabric", "applications"),
     *("contention", "infiniband", "gpu_links"),
@@ -271,7 +271,7 @@ def require_effect(system: System, nodes: str | None) -> None:
         raise RailgaugeError(f"scenario {happening} would change nothing: {without}")
 
 
-# --- what the replayer is told ----------------------------------------------------------------
+# --- what the replayer is given ----------------------------------------------------------------
 
 
 def replay(

@@ -344,7 +344,7 @@ class Extras(Strict):
     """
     least_change: float = pydantic.Field(default=0.02, gt=0, le=0.2)
     """The smallest change of a number that matters from one campaign to another, as a share: what
-    `railgauge compare`, and `accept --compare`, tell from none.
+    `railgauge compare`, and `accept --compare`, count as a change.
     """
     wan: Wan | None = None
     """With the feature wan."""
@@ -414,7 +414,7 @@ class Extras(Strict):
                 where = f"absent: {device} of {missing.node}"
                 is_rail = self.rdma and re.fullmatch(self.rdma.devices, device)
                 if is_rail and not rails:
-                    raise ValueError(f"{where}: which rail it is, rdma.names must tell")
+                    raise ValueError(f"{where}: rdma.names must say which rail it is")
                 if device not in (*of_nccl, *rails):
                     raise ValueError(f"{where} not in nccl.nics.devices, nor in rdma.names")
         if set(self.present) == set():

@@ -8,7 +8,7 @@ What all tools share is in `common`.
 A tool that Railgauge reads and never starts has no `argv()`: its options are what was asked for.
 
 A tool that comes by Spack says so: PACKAGES has the packages, with the programs of each
-(`railgauge.tools.table`). One whose outputs `railgauge parse` is to read has BY_HAND
+(`railgauge.tools.table`). If `railgauge parse` is to read its outputs, it has BY_HAND
 (`railgauge.tools.common.by_hand`).
 """
 

@@ -169,7 +169,7 @@ def _matches(
 def _groups(
     outputs: Mapping[int, Output], pattern: str, count: int, what: str
 ) -> list[tuple[int, str]]:
-    """Line number and group of the lines that match, of which there must be as many."""
+    """Line number and group of the lines that match, and there must be as many."""
     matches = list(_matches(outputs, pattern))
     if len(matches) != count:
         where = matches[-1][0] if matches else 0

@@ -157,7 +157,7 @@ def _row(number: int, line: str, named: bool) -> Row:
         size if size == most_size or (size <= most and _is_usual(size)) else None,
         count if count == most_count else None,
         per_iteration,
-        # With two decimals the time of small messages tells more.
+        # With two decimals the time of small messages has more digits.
         rate.value if exact or rate.value >= transfer.value else size / transfer.value,
         transfer.value,
         not exact and found["sign"] in ("+", "-"),

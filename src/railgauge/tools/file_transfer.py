@@ -50,7 +50,7 @@ PROVIDERS = {
     "bbcp": "spack install bbcp",
 }
 
-#: Behind the operation of a transfer whose receiver threw the files away.
+#: Behind the operation of a transfer with a receiver that threw the files away.
 DISCARDED = "-discarded"
 
 #: The role of the side where the files arrive.
@@ -152,7 +152,7 @@ class Login:
 
 
 def version_argv(tool: Tool) -> list[str]:
-    """How the tool tells its version; scp has no option for it, its ssh has."""
+    """How the tool prints its version; scp has no option for it, its ssh has."""
     return {
         "scp": ["ssh", "-V"],
         "hpn-scp": ["hpnssh", "-V"],
@@ -162,7 +162,7 @@ def version_argv(tool: Tool) -> list[str]:
 
 
 def client_argv(options: Options, login: Login, source: str, into: str) -> list[str]:
-    """The transfer itself. It asks nobody anything, and its arguments hold no secret.
+    """The transfer itself. It asks for nothing, and its arguments hold no secret.
 
     For lftp `into` is a folder of this node and `source` one of the server; its script
     (`lftp_script`) is expected in `lftp.script` of the working folder.

@@ -189,8 +189,8 @@ _ROW_LIKE = re.compile(
 )
 # A row behind something else, or the end of one.
 _HIDDEN_ROW = re.compile(r"[0-9]\s+[0-9]+\.[0-9]|(?:^|\s)(?:pass|fail)$", re.IGNORECASE)
-# Whoever prints it: OSU, MPI, the launcher or the loader. The words error and failed alone are in
-# notices too; then the exit code tells.
+# Of any source: OSU, MPI, the launcher or the loader. The words error and failed alone are in
+# notices too; then the exit code decides.
 _FAILURE = re.compile(
     r"requires (?:at least|exactly) |validation (?:error|fail)|^\W*(?:fatal )?error\b *[:!]|"
     r"\b(?:hydra_\w+|osu_\w+): error\b|\ban error occurred in mpi|\bcuda (?:runtime )?error\b|"

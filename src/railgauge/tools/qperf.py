@@ -190,7 +190,7 @@ def _measurements(test: Test) -> list[Measurement]:
 
 
 def _joins(section: str, line: str) -> bool:
-    """One run prints several tests, one below the other: nothing tells them from several runs."""
+    """One run prints several tests, one below the other, as several runs do."""
     return True
 
 

@@ -295,13 +295,13 @@ class _Part:
 
     hit: _Hit
     marks: Marks
-    #: of the rank or host whose line it begins with
+    #: of the rank or host that its first line is of
     tag: str
     #: the lines of all ranks are its
     shared: bool
     first: int
     lines: list[_Line] = dataclasses.field(default_factory=list)
-    #: the one whose lines stand directly above
+    #: the one with the lines directly above
     before: _Part | None = None
     #: how many of them stand above what the output begins with
     above: int = 0
@@ -468,7 +468,7 @@ class _Splitter:
 
 
 def _joined(sections: Sequence[Section]) -> Iterator[Section]:
-    """Sections of which the tool says that they are one, are."""
+    """Join sections if the tool says that they are one."""
     held: Section | None = None
     last = ""
     for section in sections:

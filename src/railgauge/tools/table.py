@@ -1,4 +1,4 @@
-"""The tools of this package, found by what their modules say: nobody else has a list of them."""
+"""The tools of this package, found in their modules: no other module has a list of them."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ def test_a_kill_in_mid_write_leaves_what_was_there(file: Path, call: str) -> Non
 
 def test_two_processes_of_one_number_write_files_of_their_own(file: Path) -> None:
     """As on two hosts, or in two containers whose hosts have one name."""
-    assert atomic.beside_of(file) != atomic.beside_of(file)
-    assert os.uname().nodename in atomic.beside_of(file).name
+    assert atomic.temporary_name(file) != atomic.temporary_name(file)
+    assert os.uname().nodename in atomic.temporary_name(file).name
 
 
 #: Files that are a log or a mark, which may be there in part.

@@ -285,7 +285,7 @@ def test_what_a_person_did_counts_from_the_last_campaign_that_measured_the_node(
     planned.campaigns = list(rounds)
     planned.decided = {"n1": "", "n2": "", "n3": "takes no job"}
     nodes.reserve(planned.untested, ["n1", "n2", "n3"])
-    run.heed(planned, [], lambda _: None)
+    run.keep_out_set_down(planned, [], lambda _: None)
     assert {name: when.isoformat() for name, when in asked[0].items()} == {
         "n1": "2026-11-21T11:00:00+00:00",
         "n2": "2026-11-21T12:00:00+00:00",

@@ -235,7 +235,7 @@ def test_the_rails_of_a_node_are_those_that_are_not_absent() -> None:
 
 
 def test_a_rail_that_is_absent_must_have_a_name() -> None:
-    with pytest.raises(pydantic.ValidationError, match=r"rdma\.names must tell"):
+    with pytest.raises(pydantic.ValidationError, match=r"rdma\.names must say"):
         partition(
             rdma=rdma(names=[]), absent=[{"node": "n3", "devices": ["mlx5_0"], "why": "cable"}]
         )

@@ -124,7 +124,7 @@ def metrics(
     """The whole file; `accepted` has of nodes the time (ISO 8601) at which they were last accepted,
     `covered` are the lines of all nodes of the system: those that this campaign left out age, too.
 
-    RailgaugeError of a rehearsal, whose numbers no monitoring may take for a cluster's.
+    RailgaugeError for a rehearsal: monitoring must not take its numbers for a cluster's.
     """
     campaign = verdict.campaign
     if verdict.simulated:
@@ -178,7 +178,7 @@ def metrics(
 
 
 def _add_numbers(file: _File, verdict: Verdict) -> None:
-    """Of what gates the worst place and the median, by what the labels tell apart."""
+    """Of what gates the worst place and the median, by the labels."""
     groups: dict[tuple[str, str, str], list[Number]] = {}
     for one in numbers.collect(verdict):
         measured = numbers.measured(one.row.measurement)

@@ -42,7 +42,7 @@ _HERE = Path(__file__).parent
 _WEB = _HERE / "web"
 _UPLOT = _HERE / "uplot-1.6.32"
 
-#: The sign beside each word, for who cannot tell the colours apart.
+#: The sign next to each word, for readers that cannot distinguish the colours.
 _SIGNS = {"accept": "✓", "provisional accept": "◐", "reject": "✕", "inconclusive": "?"}
 
 

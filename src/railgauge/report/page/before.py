@@ -35,7 +35,7 @@ _WORDS = ("worse", "better", "unknown", "same")
 #: What is drawn of a p that is smaller.
 _LEAST_P = 1e-15
 
-#: What tells the medians apart: all of a condition.
+#: What distinguishes the medians: all of a condition.
 _KEY = ("peers", "load", "within")
 
 
@@ -120,7 +120,7 @@ def _shift(one: Class) -> str:
 
 
 def missing(compared: Comparison) -> TableOf:
-    """Places of which one side has no number that counts: not measured, or not vouched for."""
+    """Places without a number that counts on one side: not measured, or not vouched for."""
     rows = [
         (row["side"], row["place"], row["condition"])
         for row in compared.missing.sort("side", "condition", "place").iter_rows(named=True)

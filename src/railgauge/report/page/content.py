@@ -49,7 +49,7 @@ _LONG = 12
 #: Larger files of outputs are not opened for the page.
 _MOST_RAW_BYTES = 32 << 20
 
-#: Statuses of conditions that nobody has to look at.
+#: Statuses of conditions that need no look.
 _FINE = {"recorded", "ok", "no reference"}
 
 #: Counters of trouble, by words in their names.
@@ -77,7 +77,7 @@ class FindingsOfPlace:
 
     weight: str
     where: str
-    #: other places of the check of which the same is said, where nothing speaks against the nodes
+    #: other places of the check with the same reason, where nothing speaks against the nodes
     also: tuple[str, ...]
     messages: tuple[str, ...]
     next_steps: tuple[str, ...]
@@ -91,7 +91,7 @@ class FindingsOfPlace:
 
 @dataclasses.dataclass(frozen=True)
 class SuspectOf:
-    """Who to look at first, why, and with whom it is good and bad."""
+    """What to look at first, why, and with which partners it is good and bad."""
 
     names: str
     state: str
@@ -410,7 +410,7 @@ def summary(measured: Sequence[Number], limit: int = 2000) -> dict[str, TableOf]
 
 
 def can_be_folded(conditions: TableOf) -> bool:
-    """Long, and nothing in it that somebody has to see."""
+    """Long, and nothing in it that a reader has to see."""
     return len(conditions.rows) > _LONG and {row[-1] for row in conditions.rows} <= _FINE
 
 
@@ -466,7 +466,7 @@ def drift(verdict: Verdict) -> TableOf:
 
 
 def transfer_tables(verdict: Verdict) -> list[TableOf]:
-    """The tools that moved files, beside each other, and what documents state."""
+    """The tools that moved files, next to each other, and what documents state."""
     tables = []
     for comparison in transfers.compare(verdict.cases):
         columns = tuple(str(column).replace("\n", ", ") for column in comparison.columns)

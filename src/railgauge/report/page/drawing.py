@@ -1,4 +1,4 @@
-"""A suspect with its partners as a small drawing: who it is bad with, and who clears it."""
+"""A suspect as a small drawing: the partners that it is bad with, and those that clear it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARGIN = 34
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One pair: to whom, where, and how many of its measurements were bad."""
+    """One pair: to which partner, where, and how many of its measurements were bad."""
 
     partner: str
     x: int
@@ -68,7 +68,7 @@ class Drawing:
 
 
 def draw(node: str, cases: Sequence[Case]) -> Drawing | None:
-    """The drawing of a node; None where it was measured with nobody."""
+    """The drawing of a node; None where it was measured with no partner."""
     counts = _partners([node], cases)[node]
     if not counts:
         return None

@@ -35,8 +35,8 @@ _Condition = tuple[str, str, str, str]
 
 
 class Past(NamedTuple):
-    """A campaign that is over, with its verdict.json; `changed` are nodes whose fingerprint is
-    another one than in the campaign before it that had them.
+    """A campaign that is over, with its verdict.json; `changed` are nodes with
+    another fingerprint than in their campaign before it.
     """
 
     campaign: Campaign

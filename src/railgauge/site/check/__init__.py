@@ -19,7 +19,7 @@ from railgauge.slurm.partitions import Run
 def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
     """Everything about the system `name`, as seen from `host`.
 
-    `named_by` is the system that the environment names (RFM_SYSTEM), which tells whose Slurm `ask`
+    `named_by` is the system that the environment names (RFM_SYSTEM), which says which Slurm `ask`
     reaches where the host does not. ConfigurationError where there is no such system.
     """
     if name not in systems.names():
@@ -41,7 +41,7 @@ def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
         lines += description.fields(system, partition)
         lines += description.rates(system, partition)
         lines += checks.features(partition, known)
-        if not systems.is_of_lab(name):  # whose nodes are made to its description
+        if not systems.is_of_lab(name):  # its nodes are made to its description
             lines += description.placeholders(partition, others)
     numbers, broken = stored.lines(system, known)
     lines += broken

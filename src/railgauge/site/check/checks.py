@@ -136,7 +136,7 @@ def needed(partition: Partition, options: Sequence[str] = ()) -> dict[str, Seque
     """The programs that required checks cannot do without: name -> no argv, as no version is asked.
 
     `options` are ReFrame's: with a filter by name only the checks that it selects count, with any
-    other filter none, as only ReFrame can tell.
+    other filter none, as only ReFrame knows.
     """
     names, others = _name_filters(options)
     return {
@@ -217,7 +217,7 @@ def features(partition: Partition, checks: Mapping[str, Check]) -> list[Line]:
 
 
 def _gpus(thing: str, partition: Partition, expected: int) -> list[Line]:
-    """ReFrame's own description of the GPUs, beside extras.nccl."""
+    """ReFrame's own description of the GPUs, next to extras.nccl."""
     devices = partition.model_dump().get("devices") or []
     counts = [d.get("num_devices") for d in devices if isinstance(d, dict) and d["type"] == "gpu"]
     return [
@@ -364,8 +364,8 @@ def expected_state(system: System, checks: Mapping[str, Check]) -> list[Line]:
         reason = f"{shown(path)}: no such file: firmware and tuning are not checked"
         return [Line("hint", thing, reason, step)]
     names = {partition.name for partition in system.partitions}
-    strangers = sorted({e.partition for e in stated.expected if e.partition} - names)
-    if strangers:
-        reason = f"{shown(path)}: no partition {', '.join(strangers)}; there is {', '.join(names)}"
+    unknown = sorted({e.partition for e in stated.expected if e.partition} - names)
+    if unknown:
+        reason = f"{shown(path)}: no partition {', '.join(unknown)}; there is {', '.join(names)}"
         return [Line("problem", thing, reason, "fix the entry's partition")]
     return [Line("ok", thing, f"{shown(path)}: {len(stated.expected)} entries")]

@@ -75,9 +75,9 @@ def _fragment_nodes(system: System, thing: str, fragments: Sequence[_Fragment]) 
     everyone = {n for p in system.partitions for n in hostlist.expand(p.extras.nodes)}
     lines = []
     for fragment in named:
-        strangers = _expanded(fragment, "nodename") - everyone
-        if strangers:
-            text = f"{hostlist.fold(strangers)} in no partition of {file_of(system.name)}"
+        unknown = _expanded(fragment, "nodename") - everyone
+        if unknown:
+            text = f"{hostlist.fold(unknown)} in no partition of {file_of(system.name)}"
             step = f"edit {fragment.where}, or extras.nodes"
             lines.append(Line("problem", fragment.where, text, step))
     known = set().union(*(_expanded(f, "nodename") for f in defining))
@@ -94,7 +94,7 @@ def _fragment_nodes(system: System, thing: str, fragments: Sequence[_Fragment]) 
 
 def _gpus(partition: Partition, fragment: _Fragment) -> list[Line]:
     fabric = partition.extras.nccl
-    assert fabric is not None  # or nobody would count GPUs
+    assert fabric is not None  # or no GPU would be counted
     options = fragment.options
     try:
         if "gres" in options:

@@ -1,4 +1,4 @@
-"""Whose host is it? No host may be of two systems."""
+"""Which system a host is of. No host may be of two systems."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from railgauge.site.check.line import Line
 from railgauge.systems import System
 
 #: No system may take these for its own.
-_STRANGERS = ("", "localhost", "zz-some-other-host-0")
+_OTHER_HOSTS = ("", "localhost", "zz-some-other-host-0")
 
 
 def lines(system: System, others: Sequence[System], host: str) -> list[Line]:
     wrong = []
     edit = f"edit hostnames in {file_of(system.name)}: '{host_pattern(host)}' is exactly this host"
     for pattern in system.hostnames:
-        if any(re.match(pattern, stranger) for stranger in _STRANGERS):
+        if any(re.match(pattern, host) for host in _OTHER_HOSTS):
             text = f"{pattern!r} matches any host, expected the login nodes of {system.name} only"
             wrong.append(Line("problem", "hostnames", text, edit))
     for other in others:

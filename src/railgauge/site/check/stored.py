@@ -62,7 +62,7 @@ def _title(item: Entry | Ratio) -> str:
 
 
 def published(item: Entry | Ratio) -> bool:
-    """Whether somebody else's numbers are all that is in it.
+    """Whether all of its numbers are of other sites.
 
     Only a campaign knows the firmware that it was taken under.
     """

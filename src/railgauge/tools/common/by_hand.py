@@ -1,6 +1,6 @@
 """What `railgauge parse` needs to know of a tool: its files, and what can be expected of a run.
 
-A tool whose module has `BY_HAND` has a command there; nothing else names it.
+A tool with `BY_HAND` in its module has a command there; nothing else names it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ReadSides(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ByHand:
-    """How to judge the output of a run that somebody made by hand."""
+    """How to judge the output of a run that a user made by hand."""
 
     #: what each file is, in their order; the first one must be there
     files: tuple[str, ...]
@@ -41,7 +41,7 @@ class ByHand:
     read: Callable[[Sequence[str], Sequence[int], Any], Reading]
     #: conditions for an error's next step
     example: tuple[str, ...]
-    #: what must be expected beside any other condition: an output that lacks a part states less
+    #: what must be expected besides any other condition: an output that lacks a part states less
     needed: tuple[str, ...] = ()
     #: what an output itself states; it counts where nothing else is expected
     stated: Callable[[str], Mapping[str, Any]] = lambda text: {}
@@ -80,7 +80,7 @@ class ByHand:
         return expected
 
     def requested(self, text: str, words: Sequence[str]) -> Any:
-        """The options of a run whose output is `text`; None without words, or a readable output.
+        """The options of a run with the output `text`; None without words, or a readable output.
 
         What no word says is as the output states it. ValueError where a word is wrong.
         """
@@ -95,7 +95,7 @@ class ByHand:
 
 
 def of_sides(tool: str, read: ReadSides) -> Callable[[Sequence[str], Sequence[int], Any], Reading]:
-    """`read` of a tool whose files are the client's output and the server's, as do exit codes."""
+    """`read` of a tool with two files, the client's output and the server's; so do exit codes."""
 
     def judged(texts: Sequence[str], codes: Sequence[int], options: Any) -> Reading:
         server = texts[1] if len(texts) > 1 else None
@@ -105,7 +105,7 @@ def of_sides(tool: str, read: ReadSides) -> Callable[[Sequence[str], Sequence[in
 
 
 def _side_calls(tool: str, codes: Sequence[int]) -> list[Call]:
-    """Calls of known exit codes; nobody says how long they took, which contradicts nothing.
+    """Calls of known exit codes; how long they took is not known, which contradicts nothing.
 
     One of them proves nothing where the other is not known, but may be a failure.
     """

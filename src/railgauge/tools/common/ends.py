@@ -12,7 +12,7 @@ class Ends(NamedTuple):
     """The hosts of a run: names, or addresses where the output has nothing else, each once.
 
     Of a client and a server the client comes first, whichever side printed the output; `role` is
-    the side that did. `why` says why the run tells nothing of the path between two hosts, "" where
+    the side that did. `why` says why the run says nothing of the path between two hosts, "" where
     it may.
     """
 

@@ -25,13 +25,13 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """How the outputs of a tool are told apart from each other, and from those of other tools."""
+    """How to distinguish the outputs of a tool from each other, and from other tools' outputs."""
 
     begins: tuple[Mark, ...]
     #: whether a mark goes on with the output above it: (that output so far, the line)
     joins: Callable[[str, str], bool] = lambda section, line: False
     #: the lines directly above an output that are its own, as `lead` of a mark, where only the
-    #: output tells
+    #: output shows
     claims: Callable[[str], tuple[str, ...]] = lambda section: ()
     #: one process prints for all others, so that a line of any of them is of its output
     shared: bool = False

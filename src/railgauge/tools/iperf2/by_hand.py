@@ -1,4 +1,4 @@
-"""An iperf2 run that somebody made by hand."""
+"""An iperf2 run that a user made by hand."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def client_argv(options: Options, server: str = "{server}", port: str = "{port}"
 
 
 def commands(options: Options) -> dict[str, list[str]]:
-    """What both sides run, and what tells the version."""
+    """What both sides run, and what prints the version."""
     return {
         "server": server_argv(options),
         "client": client_argv(options),

@@ -84,7 +84,7 @@ class Output:
     #: what went the other way at once, or after it (-r)
     other: Output | None = None
     stalls: tuple[Stall, ...] = ()
-    #: by the client's TCP port, of the streams whose connection has its time (-e)
+    #: by the client's TCP port, of the streams with a time of their connection (-e)
     clocks: Mapping[int, Clock] = dataclasses.field(default_factory=dict)
 
     @property

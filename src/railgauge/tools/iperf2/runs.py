@@ -35,7 +35,7 @@ class Total(NamedTuple):
 def require_one_run(connections: Sequence[Connection], totals: Mapping[str, Total]) -> None:
     """ParseError where a stream begins after the totals of all that began before it.
 
-    One of them alone may be starved, and end before a busy server comes to the others. Times tell
+    One of them alone may be starved, and end before a busy server comes to the others. Times show
     it where connections have them: a busy machine prints lines late. `totals` are by stream.
     """
     known: dict[str, Connection] = {}

@@ -1,4 +1,4 @@
-"""A run of iperf3 that somebody made by hand."""
+"""A run of iperf3 that a user made by hand."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def _of_events(lines: Iterable[str], compact: bool = False) -> dict[str, Any]:
 
 def parse_pieces(pieces: Iterable[str]) -> Output | None:
     """The same of a document that comes piece by piece: of its intervals only the sums are kept.
-    None where it is no such document, or has more than that around it; the whole text then tells.
+    None where it is no such document, or has more than that around it; then the whole text is read.
     """
     source = iter(pieces)
     text = next(source, "")
@@ -414,7 +414,7 @@ _Rows = tuple[Row, ...]
 
 
 def _intervals(run: Mapping[str, Any], both: bool, is_client: bool) -> list[_Rows]:
-    """The sums of the intervals that count, each of which is that of its streams."""
+    """The sums of the intervals that count. Each is that of its streams."""
     intervals = run.get("intervals", [])
     if not isinstance(intervals, list):
         raise ParseError(0, f"intervals {quote(intervals)}", "a list")

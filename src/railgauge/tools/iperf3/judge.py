@@ -79,7 +79,7 @@ def read(
 
 
 def _best(outputs: Mapping[str, Output], reverse: bool) -> Flow | None:
-    """The direction as its receiver has it, or else as the sender was told."""
+    """The direction as its receiver has it, or else as the sender reports it."""
     flows = [
         (output.sends(flow), flow)
         for output in outputs.values()
@@ -239,8 +239,8 @@ def _measurements(
         metrics: dict[str, float] = {"bandwidth": rate}
         if flow.streams:
             metrics["stream_bandwidth_min"] = min(s.bandwidth_gbits_s for s in flow.streams)
-        told = [own.sent for own in sender.flows if own.reverse == flow.reverse]
-        counted = told[0].retransmits if told and told[0] else None
+        reported = [own.sent for own in sender.flows if own.reverse == flow.reverse]
+        counted = reported[0].retransmits if reported and reported[0] else None
         if sender.role == "client" and protocol == "tcp" and counted is not None:
             metrics["retransmits"] = counted
         for metric, value in metrics.items():

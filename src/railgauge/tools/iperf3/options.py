@@ -25,7 +25,7 @@ def version_argv() -> list[str]:
 
 
 def server_argv(options: Options, port: str = "{port}") -> list[str]:
-    """The receiver, for one run. The client tells it everything else."""
+    """The receiver, for one run. The client sends it everything else."""
     return ["iperf3", "-s", "-1", "-p", port, "--json"]
 
 

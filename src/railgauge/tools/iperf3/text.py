@@ -3,7 +3,7 @@
 The text has three digits of each number and does not say what was asked for. Its last lines are the
 totals of each stream; a run that was interrupted prints them, too, and says so in another line.
 
-Formats: iperf 3.12, 3.18 and 3.22, whose outputs are in tests/data/iperf3; the lines of earlier
+Formats: iperf 3.12, 3.18 and 3.22, with outputs in tests/data/iperf3; the lines of earlier
 versions without `[Role]` and with `Bandwidth` for `Bitrate` are the same.
 """
 
@@ -194,7 +194,7 @@ class _Text:
             raise ParseError(self.lines, f"totals of {', '.join(roles)}", "both directions")
         for role in roles:
             # A client that sends, or a server that receives, is of the first direction. Of a server
-            # only its totals tell.
+            # only its totals count.
             if role:
                 reverse = role in ("RX-C", "TX-S")
             elif self.role == "server":

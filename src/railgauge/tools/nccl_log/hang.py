@@ -25,7 +25,7 @@ def last_words_of_all(logs: Mapping[int, str]) -> str:
 
     The smallest groups come first, of four at most: the straggler is what one looks for. Hosts,
     processes, pointers and the numbers of ranks, their devices and channels are left out. A last
-    line tells which ranks are in no group that is shown. Without secrets.
+    line names the ranks that are in no group that is shown. Without secrets.
     """
     groups: dict[str, list[int]] = collections.defaultdict(list)
     for rank in sorted(logs):

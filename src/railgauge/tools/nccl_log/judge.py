@@ -24,7 +24,7 @@ class Used:
     "IBext_v8" and "SHARP/GDRDMA"), `nvls` and `mnnvl` (whether every rank has it; `mnnvl` only
     where a domain spans nodes), `hcas` (node -> sorted tuple of the names of HCAs that carry
     connections between nodes; every node is there), and `nccl_version` ("unknown" where no log
-    tells). `problems` are contradictions and gaps: with any, `seen` proves nothing.
+    has it). `problems` are contradictions and gaps: with any, `seen` proves nothing.
 
     "COLLNET" is in `between_nodes` only where nothing else is: a job that reduces in the network
     still connects its ranks, and if those connections fall back (to sockets, or off GPUDirect),
@@ -116,11 +116,11 @@ class _Problems:
 
     def texts(self) -> tuple[str, ...]:
         return tuple(
-            f"{self._who(sorted(ranks))}: {message}" if ranks else message
+            f"{self._label(sorted(ranks))}: {message}" if ranks else message
             for message, ranks in self._ranks.items()
         )
 
-    def _who(self, ranks: Sequence[int]) -> str:
+    def _label(self, ranks: Sequence[int]) -> str:
         nodes = dict.fromkeys(self._hosts.get(rank, "?") for rank in ranks)
         where = f" on {next(iter(nodes))}" if len(nodes) == 1 else ""
         return f"{fold_ranks(ranks)}{where}"
@@ -153,10 +153,8 @@ def _judge(problems: _Problems, rank: int, log: Log, hosts: Mapping[int, str]) -
     for connection in log.connections:
         ends = {connection.from_rank, connection.to_rank}
         owner = connection.to_rank if connection.side == "receive" else connection.from_rank
-        if strangers := ends - set(hosts):
-            problems.add(
-                f"a connection with rank {fold_numbers(strangers)}, which has no node", rank
-            )
+        if unknown := ends - set(hosts):
+            problems.add(f"a connection with rank {fold_numbers(unknown)}, which has no node", rank)
         elif owner != rank:
             problems.add(
                 f"the log has a connection of rank {owner} "
@@ -194,7 +192,7 @@ def _compare(problems: _Problems, logs: Mapping[int, Log]) -> None:
 def _find_cut_logs(problems: _Problems, logs: Mapping[int, Log]) -> None:
     """Logs that end before those of other ranks do, though what they lack is in the logs of all.
 
-    P2P and shared memory are logged by the sender alone: no other rank's log tells of the gap.
+    P2P and shared memory are logged by the sender alone: no other rank's log shows the gap.
     """
     started = {r: log for r, log in logs.items() if log.initialised and not log.aborted}
     stated = sorted(set().union(*(log.connected for log in logs.values())))

@@ -47,8 +47,8 @@ class Straggler:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The ranks that an answer names, in its order; `whole` says that it names every one of which
-    it has no data: others may have answered, and know nothing of their communicator.
+    """The ranks that an answer names, in its order; `whole`: it names every one without data,
+    but others may have answered, and know nothing of their communicator.
     """
 
     stragglers: tuple[Straggler, ...]

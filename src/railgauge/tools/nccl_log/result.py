@@ -77,7 +77,7 @@ class Log:
 
     #: more than one where ranks or communicators of different sizes share the log
     seats: tuple[Seat, ...] = ()
-    #: "2.28.9+cuda13.0"; before 2.28 only rank 0 tells
+    #: "2.28.9+cuda13.0"; before 2.28 only rank 0 prints it
     version: str | None = None
     #: from "Using network X": "IB", "Socket", or a plugin's name
     networks: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Log:
         return self.seats[0].ranks if len(self.seats) == 1 else None
 
     def names(self, network: str, number: int) -> tuple[str, ...]:
-        """The HCAs behind a device number; empty where the log does not tell."""
+        """The HCAs behind a device number; empty where the log does not name them."""
         for device in self.devices:
             if (device.network, device.number) == (network, number):
                 return device.hcas

@@ -25,7 +25,7 @@ LONGEST_MESSAGE = 4000
 ADVICE = re.compile(
     r"can lead to variability in the [NR]CCL performance|\bdeprecated\b|"
     r'Missing "(?:iommu=pt|HSA_FORCE_FINE_GRAIN_PCIE=1)" from |'
-    # What a subnet manager tells all ports when any node of the fabric starts (net_ib.cc), in
+    # What a subnet manager sends to all ports when any node of the fabric starts (net_ib.cc), in
     # 2.18 to 2.21, since, and the number of a change of GIDs in 2.23 to 2.27; and AWS's plug-in.
     r"NET/IB : \S+ Got (?:non-fatal )?async event ?: (?:client reregistration|SM change|LID change|"
     r"P_Key change|GID table change)|NET/IB : \S+ (?:GID table changed|unknown event type \(18\))|"

@@ -6,7 +6,7 @@ header (ranks and options), its footer (out of bounds, average, end line) and ex
 that all agree with its rows and with each other.
 
 Formulas, alignments and exit codes are those of nccl-tests 2.19 (src/common.cu, src/util.cu and the
-operations beside them); what older versions printed is noted where it differs.
+operations next to them); what older versions printed is noted where it differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run of nccl-tests that somebody made by hand."""
+"""A run of nccl-tests that a user made by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _ranks(result: Result) -> int:
 
 
 def _stated(text: str) -> Mapping[str, Any]:
-    """Of what nobody states, something that the judge then finds to be different, or missing."""
+    """For what is not stated, a value that the judge then finds to be different, or missing."""
     result = parse_json(text) if text.lstrip().startswith("{") else parse(text)[0]
     stated = {
         "operation": result.operation or "all_reduce",

@@ -103,7 +103,7 @@ class _Document(Part):
 def parse_json(text: str) -> Result:
     """The result of a -J file; ParseError where it is broken off, or has no results.
 
-    The error tells nothing of the contents but the names of fields.
+    The error shows nothing of the contents but the names of fields.
     """
     run = validated(_Document, document(text, private=True), private=True)
     config, average = run.config, run.average_bus_bandwidth

@@ -11,7 +11,7 @@ from railgauge.tools.nccl_tests.text import DEVICE
 def ends(text: str) -> Ends:
     """The hosts of the device lines, also of an output that breaks off below them.
 
-    A run in several groups, or of ranks that each started alone, tells nothing of the path between
+    A run in several groups, or of ranks that each started alone, says nothing of the path between
     two hosts.
     """
     hosts: dict[str, None] = {}

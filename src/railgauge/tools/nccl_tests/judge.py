@@ -311,7 +311,7 @@ def _device_complaints(result: Result, options: Options | None) -> list[str]:
     for device in devices:
         place: tuple[str, ...] = (device.host, device.bus_id)
         if ":" not in device.bus_id:
-            # The bus number alone, 0 on some machines: it does not tell GPUs apart.
+            # The bus number alone, 0 on some machines: it does not identify a GPU.
             place += (str(device.device),)
         if place in used:
             complaints.append(
@@ -421,7 +421,7 @@ def _footer_complaints(result: Result, options: Options | None) -> list[str]:
     return complaints
 
 
-# --- JSON, beside the text or alone ---
+# --- JSON, next to the text or alone ---
 
 
 def _with_all_devices(stored: Result) -> Result:
@@ -568,7 +568,7 @@ def _measurements(
 
 
 def _apart(row: Row, kinds: Sequence[Sequence[Row]]) -> list[str]:
-    """What tells a kind of row from the others of its test: `max`, `half`, `root 3`."""
+    """What distinguishes a kind of row from the others of its test: `max`, `half`, `root 3`."""
     others = [kind_of(rows[0]) for rows in kinds]
     datatype, redop, root = kind_of(row)
     shown = (datatype, redop, f"root {root}")

@@ -80,12 +80,12 @@ class Options:
 
     `ranks` are processes, each with `gpus_per_rank` GPUs, which NCCL counts as its ranks. Sizes
     are multiplied by `factor` from `min_bytes` until they exceed `max_bytes`. `transport` is what
-    NCCL was told to use: the tool does not know it.
+    NCCL was set to use: the tool does not know it.
 
     `groups` of equal size, each with a communicator of its own, run the operation at once
     (NCCL_TESTS_SPLIT): a process is of group rank / (ranks of a group), which the lines of devices
     show. Rank 0 alone prints. Its time is the longest of all processes of all groups, as all are
-    told to do (-a 3: MPI_MAX over MPI_COMM_WORLD; the default is the mean), its #wrong the sum over
+    set to do (-a 3: MPI_MAX over MPI_COMM_WORLD; the default is the mean), its #wrong the sum over
     all of them, its busbw that of one group [nccl-tests 2.17 and 2.19, README.md and src/common.cu:
     run, Allreduce, BenchTime]. The table does not say which -a it was.
     """

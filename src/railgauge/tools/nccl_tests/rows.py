@@ -68,7 +68,7 @@ class _Candidate(NamedTuple):
 
 
 def _candidates(operation: str, ranks: int | None, old: bool) -> list[_Candidate]:
-    """The operations whose rows these may be; none where the ranks are not known."""
+    """The operations that these rows may be of; none where the ranks are not known."""
     if ranks is None:
         return []
     candidates = []
@@ -86,7 +86,7 @@ def _candidates(operation: str, ranks: int | None, old: bool) -> list[_Candidate
 def row_complaints(
     result: Result, operation: str, ranks: int | None, options: Options | None
 ) -> tuple[list[str], str]:
-    """What speaks against the first bad row, and the operation whose rows these are."""
+    """What speaks against the first bad row, and the operation that the rows are of."""
     if operation in LIKE:
         return row_complaints(result, LIKE[operation], ranks, options)[0], operation
     first = result.rows[0]
@@ -228,7 +228,7 @@ def _sweep(result: Result) -> Iterator[int]:
 def sizes_of_sweep(result: Result, rows: Sequence[Row]) -> int:
     """How many sizes one of the sweeps in `rows`, all of one kind, has."""
     if result.min_bytes is not None:
-        # A sweep with -i may have any number: one more than rows is enough to tell.
+        # A sweep with -i may have any number: one more than rows is enough.
         return len(list(itertools.islice(_sweep(result), len(rows) + 1)))
     # No header: a sweep starts again where a size is smaller than the one before.
     falls = (i for i in range(1, len(rows)) if rows[i].size_bytes < rows[i - 1].size_bytes)

@@ -59,7 +59,7 @@ def parse(text: str) -> tuple[Result, ...]:
 
     Columns are found by their header; columns that are not known, log lines and prefixes of
     launchers are passed over. ParseError where the tool reports a failure, where a row or a line of
-    the header or footer cannot be read, where ranks print beside each other, and where there is
+    the header or footer cannot be read, where the lines of ranks mix, and where there is
     no test. What is missing is left to `read`.
     """
     tests = scan(text)
@@ -109,7 +109,7 @@ def each(text: str) -> list[str]:
     """Each test of a text by itself.
 
     So a failure in one leaves the others readable. What stands between two tests belongs to the
-    first of them. Tests of several ranks are not kept apart: they ran beside each other.
+    first of them. Tests of several ranks are not kept apart: they ran at the same time.
     """
     lines = text.split("\n")
     starts: list[int] = []
@@ -333,7 +333,7 @@ class _Reader:
         test.facts["reduced_bytes"] = int(match[1])
 
     def _take_error(self, number: int, body: str) -> None:
-        """The last error of NCCL, which newer versions tell below their end line."""
+        """The last error of NCCL, which newer versions print below their end line."""
         if not ADVICE.search(body):
             raise ParseError(number, quote(body), "no error of NCCL")
         self.warnings += 1

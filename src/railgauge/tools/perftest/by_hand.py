@@ -1,4 +1,4 @@
-"""A perftest run that somebody made by hand."""
+"""A perftest run that a user made by hand."""
 
 from __future__ import annotations
 

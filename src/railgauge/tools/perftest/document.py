@@ -1,6 +1,6 @@
 """The file that perftest writes with --out_json: one row, without the addresses of both sides.
 
-It does not say the unit of its bandwidth (--report_gbits or not): its message rate tells it. Of a
+It does not say the unit of its bandwidth (--report_gbits or not): its message rate shows it. Of a
 sweep (-a) it has the last size alone, because each size replaces the file. perftest writes no valid
 JSON with `--output=bandwidth` or raw_qos, and none where its deviation is no number.
 
@@ -70,9 +70,9 @@ class _Bandwidth(_Row):
         if self.peak and self.peak + _HALF < self.average - _HALF:
             raise ParseError(0, f"results.BW_peak {self.peak:g}", "the average or more")
         unit = fitting[0]
-        told = len(fitting) == 1
-        average = self.average * unit if told else exact
-        peak = self.peak * unit if told and self.peak else None
+        is_known = len(fitting) == 1
+        average = self.average * unit if is_known else exact
+        peak = self.peak * unit if is_known and self.peak else None
         return Bandwidth(self.size, self.iterations, average, peak, self.rate)
 
 

@@ -24,11 +24,11 @@ _SHORT, _LONG, _LONG_S = 0.2, 1.1, 1.0
 NO_CLOCK = re.compile(r"Correlation coefficient r\^2: [0-9.e+-]+ < 0\.9\b")
 # With -R the sides shake hands over one connection, and then the server listens for those that are
 # measured while the client already connects to it. On a busy host it is first: the connection
-# manager of the server's node answers that nobody listens there (reason 8, InfiniBand Architecture
+# manager of the server's node answers that no process listens (reason 8, InfiniBand Architecture
 # 1.4, 12.6.7.2), the client crashes, and the server waits for ever.
 #: What the client says then: https://github.com/linux-rdma/perftest, src/perftest_communication.c:
 #: create_rdma_cm_connection
-_NOBODY_LISTENS = re.compile(r"RDMA_CM_EVENT_REJECTED; error: 8\.")
+_NOT_LISTENING = re.compile(r"RDMA_CM_EVENT_REJECTED; error: 8\.")
 #: A line of a side that received other bytes than were sent: https://github.com/linux-rdma/perftest
 #: 26.04, src/perftest_resources.c: data_validation_stop_and_report
 _CORRUPT = re.compile(r"\bVALIDATION: FAILED\b.*")
@@ -68,7 +68,7 @@ def read(
     if complaints:
         failed = any(call.failure for call in calls)
         waits = all(call.exit_code is None for call in calls if call.role == "server")
-        if failed and waits and (rejected := _NOBODY_LISTENS.search(client)):
+        if failed and waits and (rejected := _NOT_LISTENING.search(client)):
             why = f"{names['client']}: {rejected[0]} It connected before the server listened"
             return Reading.invalid(f"{why}, for which perftest does not wait", inconclusive=True)
         for role, text in texts.items():
@@ -132,7 +132,7 @@ def _too_few_both_ways(outputs: Mapping[str, Output], options: Options | None) -
 
 
 def _one_sided(output: Output) -> bool:
-    """Whether the server has nothing to measure and prints what the client told it at the end."""
+    """Whether the server has nothing to measure and prints what the client sent it at the end."""
     return output.test == "bw" and output.operation != "send" and not output.bidirectional
 
 
@@ -293,9 +293,9 @@ def _missing(outputs: Mapping[str, Output]) -> list[str]:
 def _transport(output: Output) -> str | None:
     """The transport, None where it is none that is known.
 
-    A port whose link layer is not stated counts as IB for perftest (seen of RoCE with rdma_cm). No
-    InfiniBand port has LID 0, so such a run is only called 'rdma'. SRD is EFA's alone, of which
-    perftest knows neither type; raw Ethernet has no transport above it.
+    A port without a stated link layer counts as IB for perftest (seen of RoCE with rdma_cm). No
+    InfiniBand port has LID 0, so such a run is only called 'rdma'. SRD is EFA's alone, and
+    perftest knows neither of its types; raw Ethernet has no transport above it.
     """
     if output.connection_type == "SRD":
         return "efa"

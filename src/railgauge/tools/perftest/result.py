@@ -45,7 +45,7 @@ class Latency:
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """One end of one queue pair. The PSN is drawn at random, so it tells one run from another."""
+    """One end of one queue pair. The PSN is drawn at random, so it differs from run to run."""
 
     #: 0 where the port has none (RoCE)
     lid: int

@@ -72,7 +72,7 @@ _VALIDATION = re.compile(
 
 #: What --report-both prints above the table of each way, in its order.
 _PARTS = ["Local results:", "Remote results:"]
-# The sum of two rounded numbers, of which small ones have six digits.
+# The sum of two rounded numbers. Small ones have six digits.
 _WAYS, _WAYS_GBITS_S = 0.01, 0.015
 
 # Beyond the rounding of the digits: perftest truncates cycles to whole numbers.
@@ -107,7 +107,7 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _failure = searched(_FAILURE)
-#: --run_infinitely says so where somebody ends it; of another run it is a failure.
+#: --run_infinitely says so where a user ends it; of another run it is a failure.
 _STOPPED = "User stopped traffic"
 # Why a completion failed: ibv_wc_status_str.
 _STATUS = re.compile(r"Failed status\b")
@@ -177,7 +177,7 @@ class _Reader:
         self.ruled = False
         #: of --data_validation
         self.validated_bytes: int | None = None
-        #: the line in which somebody ended it
+        #: the line in which a user ended it
         self.stopped = 0
         #: what a launcher put before the name of the test
         self.tag = ""
@@ -449,7 +449,7 @@ def _columns(number: int, line: str) -> list[_Column]:
 
 def _bandwidth(number: int, line: str, shown: Mapping[str, Shown]) -> Bandwidth:
     """A few bytes that took long (5 messages of 2 bytes: 0.2 s) round to a bandwidth of 0, where
-    the message rate has digits left: it tells the bandwidth then.
+    the message rate has digits left: it gives the bandwidth then.
     """
     size, average, peak = shown["size"].value, shown["average"], shown["peak"]
     # Gb/s from Mmsg/s

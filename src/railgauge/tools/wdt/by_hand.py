@@ -1,4 +1,4 @@
-"""A transfer by WDT that somebody made by hand. No key of it is printed: `read` redacts."""
+"""A transfer by WDT that a user made by hand. No key of it is printed: `read` redacts."""
 
 from __future__ import annotations
 

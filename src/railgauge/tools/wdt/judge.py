@@ -177,7 +177,7 @@ def _measurements(
 ) -> tuple[Measurement, ...]:
     """Payload over the sender's whole time, its start and its search for files included."""
     summary = output.summary
-    # A receiver's log alone tells no time.
+    # A receiver's log alone has no time.
     if summary is None or not output.seconds:
         return ()
     size = (

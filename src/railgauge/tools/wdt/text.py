@@ -53,7 +53,7 @@ _THROUGHPUT = re.compile(
     rf"Total sender throughput = ({_NUMBER}) Mbytes/sec \((\S+) Mbytes/sec pure transf(er)? rate\)"
 )
 _FOLDER = re.compile(r"(?:dir already exists|made dir) ")
-# What others say beside WDT's own lines: a shell, Slurm, the C library, glog.
+# What others print between WDT's own lines: a shell, Slurm, the C library, glog.
 _FAILURE = re.compile(rf"^\*\*\* (?:aborted at|sig)|\bterminate called\b|{DIED}", re.IGNORECASE)
 _EXPLORED = re.compile(r"Number of files explored: ([0-9]{1,18})\b(?:.* errors (true|false))?")
 _ATTEMPTS = re.compile(r"Connection took ([0-9]{1,9}) attempt\(s\)")
@@ -258,7 +258,7 @@ class _Reader:
         if summary.files is None:
             raise ParseError(line, "no number of files", "'Number of files transferred = N.'")
         # The rate is of all bytes that counted, headers included, over the time as it was before
-        # it was rounded: together they tell the time better than two decimals do.
+        # it was rounded: together they give the time better than two decimals do.
         moved = summary.total_bytes - summary.wasted_bytes
         seconds, rate = self.time[0], self.throughput[0]
         low, high = seconds.low, seconds.high

@@ -73,7 +73,7 @@ class Case:
     left_out: Failure | None = None
     #: acceptance or baseline, as the check ran
     gate: str = ""
-    #: what its output says beside its numbers
+    #: what its output says besides its numbers
     notes: tuple[str, ...] = ()
     #: why the check's own record cannot be read
     damage: str = ""
@@ -90,9 +90,9 @@ class Case:
     unique_name: str = ""
     #: that of the place within its case
     place: str = ""
-    #: the planned place that this one measures again with another pair, to tell its nodes apart
+    #: the planned place that this one measures again with another pair, to separate its nodes
     repeats: str = ""
-    #: whether that was done while all else was quiet, to tell load from a fault
+    #: whether that was done while all else was quiet, to distinguish load from a fault
     quiet: bool = False
     #: the round of its job in which it was measured, where that is known
     round: int | None = None
@@ -318,8 +318,8 @@ def _unplanned(planned: Planned, case_record: record.Record) -> str:
     places = {place.name: place.nodes or planned.nodes for place in planned.places}
     for result in case_record.results:
         expected = places.get(result.place, result.nodes)
-        if result.nodes != expected and (strangers := set(result.nodes).difference(expected)):
-            return f"its record has {result.place or 'a result'} of {', '.join(sorted(strangers))}"
+        if result.nodes != expected and (unknown := set(result.nodes).difference(expected)):
+            return f"its record has {result.place or 'a result'} of {', '.join(sorted(unknown))}"
     names = [result.place for result in case_record.results]
     known = {place.name for place in planned.places}
     retests = [r for r in case_record.results if r.repeats and r.repeats in known - {r.place}]
@@ -367,7 +367,7 @@ def read_possible(campaign: Campaign) -> record.Possible:
 def read(campaign: Campaign) -> list[Case]:
     """Every place of every planned case, in every run of every session.
 
-    A planned case without an end counts as not run; one whose record is damaged says so. Where a
+    A planned case without an end counts as not run; one with a damaged record says so. Where a
     session broke off, the result of a later one replaces what was missing.
     Raises BrokenRecordError where the plan or a report is damaged.
     """
@@ -465,8 +465,8 @@ def _lacks_result(case: Case, attempts: Sequence[Case]) -> bool:
         return False
     if case.result != "fail":
         return True
-    beside = [c for c in attempts if c.session == case.session and c.complete]
-    return not (beside or case.damage)
+    others = [c for c in attempts if c.session == case.session and c.complete]
+    return not (others or case.damage)
 
 
 def _is_complete(attempts: Sequence[Case], session: int, runs: int) -> bool:
@@ -526,12 +526,12 @@ def remaining(campaign: Campaign, known: Sequence[Case] | None = None) -> Remain
 
 
 def passed_nodes(cases: Iterable[Case]) -> set[str]:
-    """The nodes of which a case passed, or lacked nothing but a reference."""
+    """The nodes with a case that passed, or lacked only a reference."""
     return {node for case in cases if case.passed or case.unreferenced for node in case.nodes}
 
 
 def fingerprints(cases: Sequence[Case]) -> dict[str, str]:
-    """The fingerprint of every node whose inventory was taken, by node."""
+    """The fingerprint of every node with an inventory, by node."""
     return {
         node: fingerprint
         for case in cases
@@ -542,7 +542,7 @@ def fingerprints(cases: Sequence[Case]) -> dict[str, str]:
 def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:
     """The nodes of a case that did not answer Slurm, where its job waited for nodes.
 
-    Under load the pending reason comes without names. It names nodes, too, that somebody drained or
+    Under load the pending reason comes without names. It names nodes, too, that a user drained or
     reserved, which are not at fault.
     """
     if NOT_AVAILABLE not in case.reason:

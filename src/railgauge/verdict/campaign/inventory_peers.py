@@ -46,7 +46,7 @@ class _Node:
     case: Case
     fields: Mapping[str, Any]
     keys: Mapping[str, str]
-    mends: Mapping[str, str]
+    fixes: Mapping[str, str]
     tested: Mapping[str, Any]
     #: how the fields begin that the system's description lets it go without
     absent: tuple[str, ...]
@@ -112,7 +112,7 @@ def _of_partition(partition: str, nodes: list[_Node]) -> list[OddNodes]:
         # A field that one node knows and the others do not is not compared.
         if len(sides) < 2:
             continue
-        # A parameter that tells each node from all others is how it was started, whatever its name.
+        # A parameter with another value on each node is how it was started, whatever its name.
         each_its_own = len(sides) == len(values) >= _FEW and _ABSENT not in values.values()
         if field.startswith(_STARTED_BY) and each_its_own:
             continue
@@ -143,7 +143,7 @@ def _odd(partition: str, nodes: list[_Node], fields: list[tuple[str, str, str]])
         partition,
         tuple(node.name for node in nodes),
         f"{' '.join(n.name for n in nodes)}: not as the other nodes: {_listed(differences)}",
-        _mend(first, fields[0][0]),
+        _fix(first, fields[0][0]),
         first.case,
         tie=False,
     )
@@ -167,7 +167,7 @@ def _tie(
         partition,
         tuple(name for names in sides for name in names),
         f"the nodes do not agree, and none has most on its side: {_listed(differences)}",
-        _mend(first, fields[0][0]),
+        _fix(first, fields[0][0]),
         first.case,
         tie=True,
     )
@@ -178,7 +178,7 @@ def _listed(differences: Sequence[str]) -> str:
     return "; ".join(differences[:_NAMED]) + more
 
 
-def _mend(node: _Node, field: str) -> str:
-    return node.mends.get(field) or (
+def _fix(node: _Node, field: str) -> str:
+    return node.fixes.get(field) or (
         f"make {node.key(field)} the same on all, or list it under may_differ in expected.yaml"
     )

@@ -1,7 +1,7 @@
 """What judges a number for which no baseline is stored yet: the first day of a system.
 
-A stored number of somebody else, a share of what physics allows, a floor, or the peers of one
-campaign tell a bad link from a good one, and not whether all of them are slow alike. So where any
+A stored number of another site, a share of what physics allows, a floor, or the peers of one
+campaign distinguish a bad link from a good one, but not whether all of them are slow. So where any
 of them judges the best verdict is a provisional one; what none of them judges keeps the verdict
 inconclusive. Only where a system's description takes floors for enough do they accept.
 """
@@ -50,7 +50,7 @@ def first_day(cases: Sequence[Case]) -> FirstDay:
     kinds: dict[Hashable, str] = {}
     bare: dict[Hashable, list[tuple[Case, Row]]] = {}
     for case in cases:
-        # A place that was measured again is evidence for who is at fault, and accepts nothing.
+        # A place that was measured again is evidence for the node at fault, and accepts nothing.
         if case.repeats or not (case.passed or case.unreferenced):
             continue
         for row in case.rows:

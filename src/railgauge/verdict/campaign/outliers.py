@@ -6,7 +6,7 @@ on the bad side of the metric only. With few places that deviation is next to no
 as at least what the system's data says that equal places differ by (`peer_spread`): at its default
 of 5 % nothing that is less than 17.5 % worse stands out.
 
-A place is judged by its best number, of several runs by that of the worst one: whoever measures a
+A place is judged by its best number, of several runs by that of the worst one: a user that tests a
 node for half an hour looks for what comes and goes, and its peers have as many runs. Where every
 pair of a node is slow, the node is named; where one pair is, and both of its nodes do well
 elsewhere, the pair.
@@ -50,7 +50,7 @@ Better = Literal["more", "less"]
 
 @dataclasses.dataclass(frozen=True)
 class Outlier:
-    """Nodes whose best number is far worse than their peers', in the metric's unit."""
+    """Nodes with a best number far worse than their peers', in the metric's unit."""
 
     nodes: tuple[str, ...]
     measurement: Measurement
@@ -70,7 +70,7 @@ class Outlier:
 
 
 def outlying(values: Mapping[Place, float], better: Better, least_spread: float) -> list[Place]:
-    """The places whose value is far worse than the median of all; none among fewer than four.
+    """The places with a value far worse than the median of all; none among fewer than four.
 
     `least_spread` is a share of the median.
     """
@@ -143,7 +143,7 @@ def launch(case: Case) -> object:
 
 
 def _are_enough(measured: Sequence[tuple[Case, Row]]) -> bool:
-    """Whether these numbers of one condition tell which of them stand out: there are enough nodes,
+    """Whether these numbers of one condition show which of them stand out: there are enough nodes,
     and they do not count what usually happens nowhere, where a single count says nothing.
     """
     nodes = {node for _, row in measured for node in row.measurement.nodes}
@@ -175,7 +175,7 @@ def _kind_of_ends(rails: str | None, nics: str | None) -> tuple[bool, int]:
 def _of_condition(measured: Sequence[tuple[Case, Row]]) -> list[Outlier]:
     better = METRICS[measured[0][1].measurement.metric].better
     least_spread = least_spread_of(*measured[0])
-    # Rails and directions of two nodes are no peers of each other: too few to tell who is odd.
+    # Rails and directions of two nodes are no peers of each other: too few to find the odd one.
     if not _are_enough(measured):
         return []
     of_runs: dict[tuple[object, ...], tuple[Case, Measurement]] = {}

@@ -15,7 +15,7 @@ from railgauge.verdict.campaign.cases import Case
 
 @dataclasses.dataclass(frozen=True)
 class RatioRow:
-    """A stored ratio beside the one that was measured.
+    """A stored ratio next to the one that was measured.
 
     `value` is the median under `of` divided by that under `over`, None where a side was not
     measured.

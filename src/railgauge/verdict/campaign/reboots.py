@@ -1,6 +1,6 @@
 """Nodes that were started again while a campaign measured them.
 
-By the boot id (random(4), /proc/sys/kernel/random/boot_id) that every node states beside what it
+By the boot id (random(4), /proc/sys/kernel/random/boot_id) that every node states with what it
 measured. Slurm need not notice: between two jobs, or with ReturnToService=2, such a node is idle
 again before anybody asks. What was measured before says nothing of what runs now.
 """
@@ -17,7 +17,7 @@ from railgauge.verdict.campaign.cases import Case
 class Restart:
     """A node that was measured in several of its boots, with a case of each.
 
-    `in_session`: two of the boots were in one session; between sessions somebody may have started
+    `in_session`: two of the boots were in one session; between sessions a user may have started
     it again on purpose.
     """
 
@@ -33,11 +33,11 @@ class Restart:
 
 
 def restarts(cases: Sequence[Case]) -> list[Restart]:
-    """The nodes whose cases tell of more than one boot."""
+    """The nodes with cases in more than one boot."""
     boots: dict[str, dict[str, list[Case]]] = {}
     for case in cases:
         for node, facts in case.facts.items():
-            # Where the kernel tells none, nothing is known.
+            # Where the kernel reports none, nothing is known.
             if facts.get("boot_id"):
                 boots.setdefault(node, {}).setdefault(facts["boot_id"], []).append(case)
     restarts = []

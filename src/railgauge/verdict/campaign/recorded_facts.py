@@ -31,7 +31,7 @@ _ERRORS = re.compile(
 )
 
 
-#: What is read of each place: of the counters those that count, and not the rates beside them.
+#: What is read of each place: of the counters those that count, and not the rates next to them.
 _READ = frozenset((*_KEPT, "counters"))
 
 
@@ -118,7 +118,7 @@ def _of_errors(names: tuple[str, ...]) -> tuple[str, ...]:
 def without_details(result: Result, line: Line) -> Result:
     """This result, with facts that are read when they are asked for, and without claims."""
     facts = {sys.intern(node): NodeFacts(of, line, node) for node, of in result.facts.items()}
-    # A copy of each would take as long as all else here. Nobody has seen this one yet.
+    # A copy of each would take as long as all else here. No other code has this one yet.
     vars(result).update(facts=facts, claims=())
     return result
 

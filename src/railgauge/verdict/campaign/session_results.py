@@ -1,6 +1,6 @@
 """How each case of a session ended, by run: from ReFrame's report and the cases' own ends.
 
-An end has the digest of its case's record. Only here is it told whether a record is still the one
+An end has the digest of its case's record. Only here is it decided if a record is still the one
 that was measured, and where it lies: below the campaign's folder, wherever that was copied to.
 """
 
@@ -121,7 +121,7 @@ def _ended(
     """The attempts of a session by the ends that its cases left.
 
     A record without its end was broken off, and counts for nothing. An end of another session or
-    plan, or one whose record was changed since, is damage, and no result.
+    plan, or one with a record that was changed since, is damage, and no result.
     """
     folder = campaign.session_folder(session)
     planned = {case.key: case for case in plan}
@@ -130,7 +130,7 @@ def _ended(
         try:
             ended = record.read(path, Ended.model_validate_json)
         except BrokenRecordError:
-            # Whose it is cannot be told: that case has not ended.
+            # Its case is not known: that case has not ended.
             continue
         if ended is None or (ended.unique_name, ended.partition) not in planned:
             continue

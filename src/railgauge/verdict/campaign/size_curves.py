@@ -37,7 +37,7 @@ WIDEST = 3
 #: smaller messages latency rules, which differs more from size to size.
 LEAST_SHARE = 0.25
 
-#: So many points that are not the dip's tell how far the points of this curve lie apart.
+#: So many points that are not the dip's show how far the points of this curve lie apart.
 LEAST_OTHERS = 3
 
 #: What a rate that was printed as 0 counts as, as a share of the best, for it has no logarithm.
@@ -49,7 +49,7 @@ LEAST_POINTS = LEAST_OTHERS + 3
 #: Metrics in these units rise with the size. A rate of messages does not.
 _RISING = ("GB/s", "Gb/s")
 
-#: How the name of a metric ends whose results lie in the buffer of the data.
+#: The end of the name of a metric with results in the buffer of the data.
 _IN_PLACE = "_in_place"
 
 #: All of a measurement's condition and place but its metric and its size.

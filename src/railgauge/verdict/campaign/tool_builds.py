@@ -31,7 +31,7 @@ class Notice:
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """A tool as it ran: what it printed as its version, which file, of which package, where."""
+    """A tool as it ran: what it printed as its version, which file, its package, where."""
 
     tool: str
     version: str
@@ -97,8 +97,8 @@ _CHANGED = "unknown (changed since "
 
 
 def not_as_packaged(cases: Sequence[Case]) -> list[Unpackaged]:
-    """Programs whose file is another than their package's; of a strict partition also those of no
-    package, or of one that cannot be told.
+    """Programs with another file than their package's; of a strict partition also those of no
+    package, or of an unknown one.
     """
     changed = []
     for partition in dict.fromkeys(case.partition for case in cases):
@@ -111,7 +111,7 @@ def not_as_packaged(cases: Sequence[Case]) -> list[Unpackaged]:
 
 
 def _not_the_same(cases: Sequence[Case]) -> Iterator[Notice]:
-    """A program of which the nodes of a partition have different builds."""
+    """A program with different builds on the nodes of a partition."""
     for partition in dict.fromkeys(case.partition for case in cases):
         programs: dict[tuple[str, str], list[Build]] = {}
         for build in builds([case for case in cases if case.partition == partition]):

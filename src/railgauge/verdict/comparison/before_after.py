@@ -207,7 +207,7 @@ _LESS = frozenset(
         *("retransmit", "retransmits", "retrans"),
     }
 )
-#: So much in a time, where nothing else tells: `ops/sec`, `msgs_per_us`.
+#: So much in a time, where nothing else says so: `ops/sec`, `msgs_per_us`.
 _RATES = frozenset({"rate", "per"})
 #: Behind another part only: `write_us`, not `us-east-1`.
 _UNITS = frozenset({"us", "usec", "ms", "msec", "ns", "nsec", "sec", "seconds"})
@@ -215,7 +215,7 @@ _UNITS = frozenset({"us", "usec", "ms", "msec", "ns", "nsec", "sec", "seconds"})
 
 def _better_of(condition: str) -> str | None:
     """Whether more or less of a condition is better, by its first word; None where it does not
-    tell.
+    say.
     """
     first = "".join(condition.lower().split()[:1])
     parts = re.findall("[a-z]+", first)
@@ -232,7 +232,7 @@ def _better_of(condition: str) -> str | None:
 
 
 def taken_for_more(frame: pl.DataFrame) -> list[str]:
-    """The conditions of a CSV whose words do not tell whether more or less of them is better."""
+    """The conditions of a CSV with words that do not say whether more or less is better."""
     return sorted(c for c in frame["condition"].unique() if _better_of(c) is None)
 
 
@@ -267,7 +267,7 @@ class Class:
 @dataclasses.dataclass(frozen=True)
 class Comparison:
     """`places` has a row for each place and condition that both sides have: `place`, `condition`,
-    `verdict`, `change` (a share, beside the shift of its class), `low`, `high` (its 95 % interval),
+    `verdict`, `change` (a share, without its class's shift), `low`, `high` (its 95 % interval),
     `p`, `runs_needed`, `before`, `after` (means), `runs_before`, `runs_after`, `nodes`. `missing`
     has `place`, `condition` and the `side` that lacks it.
     """

@@ -41,7 +41,7 @@ class Condition:
     `noise` is the standard deviation of one measurement, a share; None where there are too few.
     `by` are the kinds of bounds that find a place (of references, or `peers`); `false_alarms` is
     how many places are out of them in a campaign of healthy nodes, as a mean. `decides`: a steady
-    metric of which all places should have the same.
+    metric that should be the same at all places.
     """
 
     check: str
@@ -148,7 +148,7 @@ def _of_condition(measured: Sequence[tuple[Case, Row]]) -> Condition:
 
 def _of_peers(measured: Sequence[tuple[Case, Row]], sign: int) -> float | None:
     """How far from the median of its peers a number stands out, as a logarithm; None where they
-    judge nobody.
+    judge no place.
     """
     case, row = measured[0]
     if not outliers.is_judged(case, row) or not outliers.have_peers(measured):

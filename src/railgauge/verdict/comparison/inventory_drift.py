@@ -1,4 +1,4 @@
-"""What of the nodes' firmware and tuning is not as it was, beside what their links now do."""
+"""What of the nodes' firmware and tuning is not as it was, with what their links now do."""
 
 from __future__ import annotations
 

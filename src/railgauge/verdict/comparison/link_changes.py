@@ -1,4 +1,4 @@
-"""Before against after, link by link: what changed, what is the same, and what cannot be told.
+"""Before against after, link by link: what changed, what is the same, and what is not known.
 
 Pure, on arrays; `significance.py` has the tests and their sources. Of each class of links:
 
@@ -8,9 +8,9 @@ Pure, on arrays; `significance.py` has the tests and their sources. Of each clas
    are none: then the spread between the links is the variance, with the tails that it has.
 3. Where the links differ more from before to after than their runs do among themselves (drift,
    cables that were moved), their errors are widened to that (Efron's empirical null).
-4. A link is better or worse where its change beside the shift is larger than the margin, at the
-   false discovery rate of its family; the same where it is surely smaller; else nobody can tell.
-5. Who is called better or worse must not be what exchanging runs between the sides makes of links
+4. A link is better or worse where its change besides the shift is larger than the margin, at the
+   false discovery rate of its family; the same where it is surely smaller; else it is not known.
+5. What is called better or worse must not be what exchanging runs between the sides makes of links
    that jump between two rates.
 """
 
@@ -34,7 +34,7 @@ Word = Literal["better", "same", "worse", "unknown"]
 WORDS: tuple[Word, ...] = ("unknown", "same", "better", "worse")
 UNKNOWN, SAME, BETTER, WORSE = range(4)
 
-#: Of fewer links nobody can say what they have in common: none is taken out.
+#: Of fewer links it is not known what they have in common: none is taken out.
 LEAST_LINKS = 4
 
 #: From so many links on their spread is known well enough to widen errors by it.
@@ -102,8 +102,8 @@ class Shift:
 @dataclasses.dataclass(frozen=True)
 class Contrast:
     """Of each link: runs and mean logarithm on both sides (NaN where there is none), the change
-    beside its class's shift, its standard error, degrees of freedom, p against the margin, the
-    word, and how many more runs a side would tell (-1: none would, 0: it is told).
+    besides its class's shift, its standard error, degrees of freedom, p against the margin, the
+    word, and how many more runs a side are needed (-1: none suffice, 0: it is known).
     """
 
     runs: Ints
@@ -210,7 +210,7 @@ class _Class:
 @dataclasses.dataclass(frozen=True)
 class _Changes:
     """`runs` and `mean` are 2 by links, `both` says which links have both sides; `own` (the change
-    beside the shift), `se`, `df` and `p` are of these alone. `effects` are one a run.
+    besides the shift), `se`, `df` and `p` are of these alone. `effects` are one a run.
     """
 
     runs: Ints
@@ -273,7 +273,7 @@ def _without_effects_of_runs(
     log: Floats, run: Ints, cell: Ints, runs: int, links: int
 ) -> tuple[Floats, Floats]:
     """The values without what the links of a run have in common, and that of each run; NaN of a
-    run whose side has no other, or that has few links.
+    run with no other on its side, or that has few links.
     """
     residual = log - significance.means(log, cell, 2 * links)[cell]
     # A link with one run on its side says nothing of that run.
@@ -324,7 +324,7 @@ def _spread(values: Floats, least: float) -> tuple[float, float]:
 
 
 def _shift_of_runs(of: _Class, after: Bools) -> float:
-    """The shift by what the links have in common in each run, beside their own medians."""
+    """The shift by what the links have in common in each run, besides their own medians."""
     own = significance.medians(of.log, of.link, of.links)
     effects = significance.medians(of.log - own[of.link], of.run, of.runs)
     return float(effects[after].mean() - effects[~after].mean())
@@ -354,7 +354,7 @@ def _shift(number: int, of: _Class, changes: _Changes, after: Bools, margin: flo
 def _flagged(
     samples: Samples, result: Contrast, level: float, adjust: significance.Adjust
 ) -> Bools:
-    """The links whose change is larger than the margin, at the false discovery rate."""
+    """The links with a change larger than the margin, at the false discovery rate."""
     tested = np.flatnonzero(np.isfinite(result.p))
     adjusted = np.ones(result.p.size)
     for family in np.unique(samples.family[tested]):
@@ -365,7 +365,7 @@ def _flagged(
 
 
 def _doubtful(of: _Class, after: Bools, p: Floats, margin: float, level: float) -> Bools:
-    """The links whose p as many others come to by chance: more than `level` of those that are
+    """The links with a p that as many others reach by chance: more than `level` of those that are
     called, and more than ALLOWED.
     """
     ordered = np.sort(p[np.isfinite(p)])
@@ -390,7 +390,7 @@ def _judge(samples: Samples, result: Contrast, flagged: Bools, margin: Floats) -
 
 
 def runs_needed(change: Floats, se: Floats, runs: Ints, margin: Floats) -> Ints:
-    """How many more runs a side would tell, if the change stays as it is; -1 where more than
+    """How many more runs a side are needed, if the change stays as it is; -1 where more than
     MOST_RUNS would.
 
     The two-sided error of EQUIVALENCE must come below the distance to the margin; the error goes

@@ -1,8 +1,8 @@
-"""A campaign's measurements as one table, a row each, kept beside its records as Parquet.
+"""A campaign's measurements as one table, a row each, kept next to its records as Parquet.
 
 The records hold all that is known, and reading them takes a minute where a campaign has a million
 numbers; statistics need a few columns of them. The table is made when a campaign is concluded, or
-when it is first asked for, and made anew when the records are newer.
+when it is first asked for, and made again when the records are newer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from railgauge.verdict.comparison import collective_settings
 #: The table in a campaign's folder.
 FILE = "measurements.parquet"
 
-#: What a condition is made of beside check and partition, in the words of a Measurement.
+#: What a condition is made of besides check and partition, in the words of a Measurement.
 CONDITION = {
     "metric": pl.String,
     "operation": pl.String,
@@ -49,9 +49,9 @@ CONDITION = {
 #: Between the versions of a tool where the ends of a link do not have the same one.
 VERSIONS = " / "
 
-#: `nodes` are as the measurement has them, folded; `launch` is that of NCCL whose slowest group
-#: gave the number of all of its places, null where a number is the place's own. `run` tells the
-#: runs of a campaign apart, `retried` the places that ran again after a failure, and `again` what a
+#: `nodes` are as the measurement has them, folded. `launch` is that of NCCL: its slowest group
+#: gave the number of all its places, null where a number is the place's own. `run` separates the
+#: runs of a campaign, `retried` the places that ran again after a failure, and `again` what a
 #: pair gave when its sweep measured it once more (`locating/plan.py`). `vouched`: the check holds
 #: nothing against the result but that its number is low, or that nothing judges it. `share` is that
 #: of the limit. `settings` are those of a collective that its condition does not have (NVLS, SHARP,
@@ -92,13 +92,13 @@ def write(campaign: Campaign, cases: Sequence[Case]) -> pl.DataFrame:
     """
     made = made_of(cases)
     path = campaign.folder / FILE
-    beside = atomic.beside_of(path)
+    temporary = atomic.temporary_name(path)
     try:
-        made.write_parquet(beside)
-        beside.replace(path)
+        made.write_parquet(temporary)
+        temporary.replace(path)
     except (OSError, pl.exceptions.PolarsError):
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     return made
 
 
@@ -132,7 +132,7 @@ def _written(campaign: Campaign) -> Iterator[int]:
 
 def made_of(cases: Sequence[Case]) -> pl.DataFrame:
     """A row for every measurement of the cases that came to a result; none of other pairs, which a
-    sweep measured to tell nodes apart, nor of what it measured alone to tell load from a fault.
+    sweep measured to separate nodes, nor of what it measured alone to exclude load.
     """
     columns: dict[str, list[object]] = {name: [] for name in SCHEMA}
     failed = {_key(case) for case in cases if case.failed}
@@ -233,7 +233,7 @@ def peers(case: Case, m: Measurement) -> str:
 
 
 def _shape(m: Measurement) -> str:
-    """What else tells peers apart: a path across rails is none of one within a rail."""
+    """What else distinguishes peers: a path across rails is none of one within a rail."""
     across = m.rails is not None and len(set(m.rails.split("-"))) > 1
     nics = m.nics.count("+") + 1 if m.nics else 0
     return (

@@ -80,7 +80,7 @@ class Power:
 
 
 def _error(se: float, own: int, links: int) -> tuple[Floats, Floats]:
-    """A link's error and its degrees of freedom, of which it has `own`, where the noise is the same
+    """A link's error and its degrees of freedom (`own` of its own), where the noise is the same
     everywhere; with what the estimates cost.
 
     The prior and the widening of the errors are estimates from the links, and either can be one

@@ -67,7 +67,7 @@ _DIGITS = 1e-6
 #: How many places, nodes or versions a refusal names.
 _NAMED = 4
 
-#: What tells the entries of a file apart, beside the metric.
+#: What distinguishes the entries of a file, besides the metric.
 _PARTS = (
     *("check", "partition", "operation", "transport", "node_count", "ranks", "streams"),
     *("size_bytes", "own_rails", "nics", "window_bytes", "congestion", "delay_ms"),

@@ -1,7 +1,7 @@
 """The findings of a campaign compared with an earlier one (`railgauge accept --compare`).
 
 Nothing here is judged by a bound: `before_after.py` says of each place whether it is worse than it
-was, beside what all places of its condition changed by.
+was, besides what all places of its condition changed by.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A condition over many campaigns: where it declines slowly, before a bound is crossed.
 
-Of each place the logarithm beside the median of its peers in the same campaign, and of all places
+Of each place the logarithm next to the median of its peers in the same campaign, and of all places
 that median: whether it has a trend by the test of Mann and Kendall (H. B. Mann, Econometrica 13
 (1945) 245; M. G. Kendall, Rank Correlation Methods, 1975), and how steep by the slope of Theil and
 Sen (P. K. Sen, J. Am. Stat. Assoc. 63 (1968) 1379), the median of all pairs' slopes. Neither needs
@@ -34,8 +34,8 @@ MARGIN = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A campaign: the median of a condition's places, how many, the nodes whose fingerprint is
-    another one than in the campaign before, and the versions that the tool printed of itself.
+    """A campaign: the median of a condition's places, how many, the nodes with another fingerprint
+    than in the campaign before, and the versions that the tool printed of itself.
     """
 
     campaign: str
@@ -47,7 +47,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Decline:
-    """A place that gets worse from campaign to campaign, beside its peers ("" for all of them): by
+    """A place that gets worse from campaign to campaign, against its peers ("" for all of them): by
     what share from the first to the last of `campaigns`.
     """
 
@@ -116,7 +116,7 @@ def _by_settings(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changed(campaigns: Sequence[Campaign]) -> list[tuple[str, ...]]:
-    """Of each campaign the nodes whose fingerprint is another than when it was last seen."""
+    """Of each campaign the nodes with another fingerprint than when they were last seen."""
     last: dict[str, str] = {}
     changed = []
     for campaign in campaigns:

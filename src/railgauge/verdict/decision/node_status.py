@@ -20,7 +20,7 @@ def why_not(verdict: Verdict, node: str) -> str:
     A node returns on its own evidence only: a finished acceptance by real tools, no finding that
     names it, none of the session or of its partition that names no node, and a case that passed
     on it. A fault between switches is of no node: it rejects the campaign alone. A failed pair
-    keeps both its nodes, as it cannot tell which of them is at fault. The gate tests them again,
+    keeps both its nodes, as it does not show which of them is at fault. The gate tests them again,
     without those that are.
     """
     cases = [case for case in verdict.cases if node in case.nodes]
@@ -30,7 +30,7 @@ def why_not(verdict: Verdict, node: str) -> str:
 
 
 class _Rank(enum.IntEnum):
-    """How much an obstacle tells of a node: the first one is its reason."""
+    """How much an obstacle says of a node: the first one is its reason."""
 
     #: the campaign is no acceptance of it
     NOT_JUDGED = enum.auto()
@@ -43,7 +43,7 @@ class _Rank(enum.IntEnum):
     #: the campaign was interrupted
     BROKE_OFF = enum.auto()
     #: a finding at a place where another node is at fault
-    BESIDE_CULPRIT = enum.auto()
+    WITH_CULPRIT = enum.auto()
     #: a finding that names the node, and accuses it of nothing
     NAMED = enum.auto()
     #: a finding that names no node, or a place of the node that is not good
@@ -80,7 +80,7 @@ class _Order:
         if finding.nodes == (node,) or any(why in finding.message for why in reasons):
             return _Rank.CONVICTS
         others = self._guilty - {node}
-        return _Rank.OWN if self._nodes_there(finding).isdisjoint(others) else _Rank.BESIDE_CULPRIT
+        return _Rank.OWN if self._nodes_there(finding).isdisjoint(others) else _Rank.WITH_CULPRIT
 
 
 def _obstacles(
@@ -92,7 +92,7 @@ def _obstacles(
     provisionally: bool = False,
 ) -> list[_Obstacle]:
     """What keeps a node out, by the findings that name it or no node, and by its own cases, what
-    tells most of it first; `provisionally` without what only lacks a baseline.
+    says most of it first; `provisionally` without what only lacks a baseline.
     """
     found = _unordered(verdict, node, findings, cases, order, provisionally)
     return sorted(found, key=lambda obstacle: obstacle.rank)
@@ -150,7 +150,7 @@ def _unordered(
 
 
 def _is_covered_by_another_place(case: Case, node: str, good: Sequence[Case]) -> bool:
-    """Whether a place lacks only because its other nodes were somebody else's, and another place
+    """Whether a place lacks only because its other nodes were another user's, and another place
     showed the same of this node: by the same check, under the same condition, and in the same
     role, as it may be bad in one direction.
     """
@@ -213,7 +213,7 @@ def reason_text(finding: Finding, node: str) -> str:
 def culprits(verdict: Verdict, nodes: Collection[str]) -> set[str]:
     """The nodes among `nodes` that are at fault for sure; none where all of them are.
 
-    Then the verdict does not tell one from another, and all of them stay out.
+    Then the verdict does not separate them, and all of them stay out.
     """
     failing = set(verdict.failing_nodes)
     return failing & set(nodes) if failing and set(nodes) - failing else set()
@@ -232,8 +232,8 @@ def to_measure(verdict: Verdict, node: str) -> list[str]:
 
 
 def links_at_fault(verdict: Verdict, node: str) -> list[str]:
-    """The links between switches that are at fault for sure, where a node failed with another one
-    at whose data the link is slow, and is not at fault itself; each with its ports.
+    """The links between switches that are at fault for sure, if the node failed with a partner
+    at which that link is slow, and is not at fault itself; each with its ports.
     """
     if node in verdict.failing_nodes:
         return []
@@ -286,7 +286,7 @@ def _accusations(verdict: Verdict, node: str, order: _Order) -> list[Finding]:
         finding
         for finding in against
         if finding.check in checks
-        or (() in shown and order.rank(finding, node) < _Rank.BESIDE_CULPRIT)
+        or (() in shown and order.rank(finding, node) < _Rank.WITH_CULPRIT)
     ]
     return accusing or (against if () in shown else [])
 

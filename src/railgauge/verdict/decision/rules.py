@@ -105,7 +105,7 @@ def _gate_findings(campaign: Campaign, case: Case) -> list[Finding]:
 
 
 def _is_explained(case: Case, failed: Collection[tuple[str, str, str]]) -> bool:
-    """Whether a pair was measured only to tell who is at fault for an existing finding: one of its
+    """Whether a pair was measured only to find the node at fault of a finding: one of its
     nodes has `failed` the same check at a planned place. A failure that names a node is a finding
     of its own.
     """
@@ -294,7 +294,7 @@ def _ratio_findings(campaign: Campaign, rows: Sequence[RatioRow]) -> list[Findin
 
 
 def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
-    """Findings for nodes whose fingerprint changed between measurements of the campaign."""
+    """Findings for nodes with a fingerprint that changed between measurements of the campaign."""
     seen: dict[str, dict[str, None]] = {}
     for case in cases:
         for node, fingerprint in case.fingerprints.items():
@@ -335,7 +335,7 @@ def _peer_findings(odd: Sequence[OddNodes]) -> list[Finding]:
 def _outlier_findings(far: Sequence[Outlier]) -> list[Finding]:
     """Findings for numbers that are within every bound, and far worse than those of their peers.
 
-    A single run tells a bad place from a bad moment less surely than a bound does. So no node is
+    A single run may be a bad moment: it shows a bad place less surely than a bound. So no node is
     rejected for it, and none is accepted with it.
     """
     return [
@@ -444,7 +444,7 @@ def _session_findings(
     campaign: Campaign, cases: Sequence[Case], others: Sequence[Finding]
 ) -> list[Finding]:
     """The finding that ReFrame ended badly, unless the cases explain its exit code: failures do,
-    and cases whose precondition failed; cases that a broken session left open do not.
+    and cases with a failed precondition; cases that a broken session left open do not.
     """
     session = campaign.session
     if session is None or session.exit_code == 0:
@@ -501,7 +501,7 @@ def _decide(campaign: Campaign) -> Verdict:
     odd = odd_nodes(cases, _updated_nodes(campaign, cases), campaign.scope.tested)
     findings += _peer_findings(odd)
     far = outliers(cases) if campaign.gate == "acceptance" else []
-    # For the load of what was measured alone to tell load from a fault nothing need be stored.
+    # Nothing need be stored for the load of what was measured alone to exclude load as the reason.
     needed = [case for case in cases if not case.quiet]
     findings += _first_day_findings(needed) if campaign.gate == "acceptance" else []
     findings += _outlier_findings(far) + _provenance_findings(cases)

@@ -28,7 +28,7 @@ _COUNTS = (METRICS["links"].unit, METRICS["expectations"].unit)
 
 EXIT_CODES: dict[Decision, int] = {
     "accept": EXIT_ACCEPT,
-    # Unless who asks takes it for one: `railgauge accept --provisional`.
+    # Unless the user takes it for one: `railgauge accept --provisional`.
     "provisional accept": EXIT_INCONCLUSIVE,
     "reject": EXIT_REJECT,
     "inconclusive": EXIT_INCONCLUSIVE,
@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def by_published(self) -> bool:
-        """Whether somebody else's published number gated where there is no baseline yet."""
+        """Whether another site's published number gated where there is no baseline yet."""
         return any(
             row.reference is not None and row.reference.kind == "published"
             for case in self.cases
@@ -105,7 +105,7 @@ class Verdict:
     @property
     def passing_nodes(self) -> list[str]:
         """The nodes that passed somewhere, are in no suspect node, rail, pair, silent leaf, and
-        failed beside one that is at fault only, if at all.
+        failed only with one that is at fault, if at all.
         """
         passed = passed_nodes(self.cases).difference(suspected_nodes(self.suspects))
         apart = failed_apart(self.findings, self.cases, self.failing_nodes)
@@ -180,8 +180,8 @@ def row_as_dict(case: Case, row: Row) -> dict[str, Any]:
 def failed_apart(
     findings: Iterable[Finding], cases: Sequence[Case], guilty: Collection[str]
 ) -> dict[str, Finding]:
-    """The nodes that a rejecting finding speaks against, with the first one, but for those of which
-    a guilty node was at the same place, or in the same job where that is what failed.
+    """The nodes that a rejecting finding speaks against, with the first one, except nodes that had
+    a guilty node at the same place, or in the same job where that is what failed.
     """
     nodes_there = nodes_of_findings(cases)
     found: dict[str, Finding] = {}

@@ -39,7 +39,7 @@ _SILENT_LEAF = 2
 #: A node that was measured alone is confirmed after so many failures, where it never passed.
 _CONFIRMING_TIMES = 2
 
-_AGAIN = "once more: one run tells a bad node from a bad moment less surely"
+_AGAIN = "once more: one run may be a bad moment"
 
 #: A check, a partition, and what is measured there: NVLink says nothing of a node's NIC, and a rail
 #: nothing of another.
@@ -94,7 +94,7 @@ def _reasons(cases: Sequence[Case], counts: Callable[[Failure], bool]) -> dict[s
 
 def _silent_in_jobs(cases: Sequence[Case], bad: Sequence[Case]) -> dict[str, str]:
     """Node -> why, of the silent nodes that nothing clears; none of a partition in which all nodes
-    are silent: then nothing tells one from the others.
+    are silent: then nothing separates one from the others.
     """
     silent: dict[str, str] = {}
     for partition in dict.fromkeys(case.partition for case in bad):
@@ -115,8 +115,8 @@ def _silent_in_jobs(cases: Sequence[Case], bad: Sequence[Case]) -> dict[str, str
 def _silent_leaves(
     cases: Sequence[Case], leaves: Mapping[str, Mapping[str, str]], silent: Collection[str]
 ) -> list[Suspect]:
-    """The leaves of which no node answers, while a node of another leaf does. One whose other nodes
-    are in no campaign may have them answer: its nodes are named then.
+    """The leaves without an answering node, while another leaf has one. If its other nodes
+    are in no campaign they may answer: then the nodes of the leaf are named.
     """
     dark: list[Suspect] = []
     for partition, leaf_of in leaves.items() if silent else ():
@@ -157,8 +157,8 @@ def _lost_rails(cases: Sequence[Case]) -> list[Suspect]:
 
 
 def _slow_gpus(cases: Sequence[Case]) -> list[Suspect]:
-    """The slow GPUs, and the links of GPUs that were slow: one time tells a bad link from a bad
-    moment less surely. Of a GPU many copies are slow each time.
+    """The slow GPUs, and the links of GPUs that were slow. A single time may be a bad
+    moment. Of a GPU many copies are slow each time.
     """
     seen: dict[tuple[str, str], list[Case]] = {}
     named: dict[tuple[str, str], Suspect] = {}
@@ -287,14 +287,14 @@ def _clears(cases: Sequence[Case], case: Case, node: str) -> bool:
     Where other nodes of the job answered, only a case of the same kind that passed shows it. Where
     none did, or srun did not get there, any job that ran on the node does, whatever it measured.
     """
-    if _nobody_spoke(case):
+    if _no_node_spoke(case):
         return any(_spoke(other, node) for other in cases)
     return any(
         node in other.nodes and other.passed and _kind(other) == _kind(case) for other in cases
     )
 
 
-def _nobody_spoke(case: Case) -> bool:
+def _no_node_spoke(case: Case) -> bool:
     """Whether its job does not say which of its nodes did not start."""
     return any(
         failure.kind == "launch-failed" or set(failure.nodes) >= set(case.nodes)

@@ -41,7 +41,7 @@ _ALIKE = operator.attrgetter(
 #: With this operation data goes from the server to the client.
 _READ = "read"
 
-#: From so many results on that were alone in their round, beside others, they were so by intent.
+#: From so many results on that were alone in their round, next to others, they were so by intent.
 _QUIET = 3
 
 

@@ -25,7 +25,7 @@ _FROM_A, _FROM_B, _BOTH_WAYS = ("", "a-b", "->"), ("b-a", "<-"), ("both", "<->")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TRUE, _FALSE = ("1", "true", "yes", "ok", "pass", "passed"), ("0", "false", "no", "fail", "failed")
 
-#: From so many rounds of one result each on, beside full ones, they were measured while all else
+#: From so many rounds of one result each on, next to full ones, they were measured while all else
 #: was idle.
 _QUIET_ROUNDS = 3
 _FULL_ROUND = 4
@@ -159,7 +159,7 @@ def _count(line: Line, column: str) -> int:
 
 
 def _with_quiet_rounds(results: Sequence[Result]) -> list[Result]:
-    """The results, with `quiet` set in several rounds of one result each beside full ones."""
+    """The results, with `quiet` set in several rounds of one result each next to full ones."""
     sizes = Counter(result.round for result in results if result.round is not None)
     alone = {number for number, size in sizes.items() if size == 1}
     full = any(size >= _FULL_ROUND for size in sizes.values())

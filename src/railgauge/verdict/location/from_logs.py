@@ -16,7 +16,7 @@ from railgauge.verdict.logs import names
 from railgauge.verdict.logs.runs import LogRun
 from railgauge.verdict.logs.runs import read as read_runs
 
-#: What tells of a path, the first that a run has: more is better, and all paths are alike in it.
+#: What measures a path, the first that a run has: more is better, and all paths should be equal.
 _RATES = ("busbw", "bandwidth", "message_rate")
 #: What data does that goes to the client, in the words of an operation.
 _TO_CLIENT = frozenset({"reverse", "read"})

@@ -52,7 +52,7 @@ def name_suspects(
     named: Iterable[Suspect] = (),
     routes: CampaignRoutes | None = None,
 ) -> Named:
-    """Who explains the cases that failed or stand out, and what is left open of them.
+    """What explains the cases that failed or stand out, and what is left open of them.
 
     `named` are nodes that something else has shown to be at fault; `routes` those of the subnets.
     """
@@ -78,10 +78,10 @@ def name_suspects(
     without_suspect: list[Unnamed] = []
     for family, bad, located in judged:
         results = family.evidence.results
-        nobody = unnamed(family.check, family.partition, results, bad, merged)
-        if nobody is not None:
-            without_suspect.append(nobody)
-        if located.fewest is None or (nobody is not None and nobody.mostly_bad):
+        left_unnamed = unnamed(family.check, family.partition, results, bad, merged)
+        if left_unnamed is not None:
+            without_suspect.append(left_unnamed)
+        if located.fewest is None or (left_unnamed is not None and left_unnamed.mostly_bad):
             # Where most is bad, what is good is not known either.
             continue
         if any(sure.isdisjoint(result.nodes) for result in bad):
@@ -114,7 +114,7 @@ def locate(
     unjudged = {n for one in located_families for n in one.unjudged} - judged
     merged = _merged([*known, *_cuts(cases, known, leaves or {})])
     guilty = {node for suspect in merged for node in suspect.failing_nodes}
-    # As in the verdict's list: beside one that is at fault, and nowhere else.
+    # As in the verdict's list: with one that is at fault, and nowhere else.
     failed = {
         n for case in cases if case.failed and guilty.isdisjoint(case.nodes) for n in case.nodes
     }
@@ -155,7 +155,7 @@ def _cuts(cases: Sequence[Case], known: Sequence[Suspect], leaves: Leaves) -> li
 
 def _crosses(suspect: Suspect, nodes: Collection[str], leaf_of: Mapping[str, str]) -> bool:
     """Whether the path between two nodes crosses from or to a suspect leaf, on which the suspect's
-    nodes are; or a spine, of which they are on several.
+    nodes are; or a spine, if they are on several leaves.
     """
     between = {leaf_of[node] for node in nodes if node in leaf_of}
     if len(between) < 2:

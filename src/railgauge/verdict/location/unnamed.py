@@ -40,12 +40,12 @@ class Unnamed:
         if self.mostly_bad:
             reason = "so the reference, or something that all nodes share, may be wrong"
         else:
-            reason = "too few to tell a bad node from its partners"
+            reason = "too few to distinguish a bad node from its partners"
         good = f"; good: {' with '.join(self.good)}" if self.good else ""
         return f"no node is named: {what}, {reason}{good}"
 
     def next_step(self, accept: str) -> str:
-        """What tells which nodes are bad; `accept` is the command, without its nodes."""
+        """What shows which nodes are bad; `accept` is the command, without its nodes."""
         if not self.good:
             return (
                 f"{accept} --nodes with a node that is known to be good and one of "

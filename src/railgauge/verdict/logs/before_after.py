@@ -40,7 +40,7 @@ _LEAST_SPREAD, _LEAST_STEP = 1e-3, 3e-3
 _BANDWIDTH_BOUND, _NOISE_FACTOR = 0.5, 4.0
 #: The first sizes of a run, which too little warm-up makes slower.
 _FIRST_SIZES = 3
-#: The largest common size tells of a link if it reaches this share of the best before.
+#: The largest common size counts for a link if it reaches this share of the best before.
 _PLATEAU = 0.9
 
 SIDES: tuple[Side, Side] = ("before", "after")

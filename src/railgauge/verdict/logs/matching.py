@@ -164,7 +164,7 @@ def _match_condition(
         groups = [_grouped(side, key) for side in (before, after)]
         for value in groups[0].keys() & groups[1].keys():
             pair = groups[0][value], groups[1][value]
-            # Runs whose hosts are known, and differ, are not of one place for their files' names.
+            # Runs with known hosts that differ, are not of one place for their files' names.
             if by == "file names" and all(any(s.run.pair or s.run.hosts for s in g) for g in pair):
                 continue
             note = _pooled(pair) if by == "file names" else ""

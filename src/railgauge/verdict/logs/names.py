@@ -73,7 +73,7 @@ _YEAR, _TWO_DIGITS = re.compile(r"20[0-9]{2}"), re.compile(r"[0-9]{2}")
 
 
 def place_words(name: str) -> tuple[str, ...]:
-    """The words of a path that say of which place it is: those of both sides are compared.
+    """The words of a path that name the place: those of both sides are compared.
 
     Left out are the file's ending, `before`, `after` and the like, numbers of runs and jobs, and
     dates. `before/2026-11-01/rail01_run2.log` -> (rail01,).

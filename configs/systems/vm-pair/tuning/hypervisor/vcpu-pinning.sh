@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each vCPU on one CPU, and memory, beside the VM's devices. All numbers are the source's.
+# Each vCPU on one CPU, and memory, near the VM's devices. All numbers are the source's.
 #
 # The EPYC 7551P has four NUMA nodes. vm00 has its GPU on node 0 and its NIC on node 2, vm01 on 1
 # and 3. CPUs 0-1, 30-33 and 62-63 stay with the host. On the wrong nodes the latency's 99.9th

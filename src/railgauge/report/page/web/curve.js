@@ -54,7 +54,7 @@ function drawCurve(figure, curve) {
   }, [xs, ...lines.map((line) => line.values)], plot);
 }
 
-// A line as it is drawn, for the legend: who does not tell the colours apart tells the dashes.
+// A line as it is drawn, for the legend: a reader that does not distinguish the colours sees the dashes.
 function sample({ stroke, dash }) {
   if (!dash) return stroke;
   let from = 0;

@@ -1,7 +1,7 @@
 "use strict";
 // A map of pairs: node by node, node by rail, or leaf by rail.
 
-// Cividis (Nunez et al. 2018), made for readers who do not tell red from green; worst first.
+// Cividis (Nunez et al. 2018), made for readers that do not distinguish red from green; worst first.
 const CIVIDIS = ["#fde945", "#cbba69", "#959078", "#666970", "#31446b", "#00204d"].map((colour) =>
   [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16)));
 
@@ -23,7 +23,7 @@ const LEAST_WIDTH = 5;
 // Of more nodes the leaves are shown first.
 const CROWDED = 128;
 
-// Fewer are told sooner by the table.
+// Of fewer cells the table is read sooner.
 const LEAST_CELLS = 3;
 
 function short(value) {

@@ -4,7 +4,7 @@
 
 const SIDE = { left: 52, right: 26, top: 12, bottom: 40 };
 
-// A p that is smaller is drawn and told as this one.
+// A p that is smaller is drawn and printed as this one.
 const LEAST_P = 1e-15;
 
 const WIDEST = 900;
@@ -71,7 +71,7 @@ class Volcano {
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-label",
       `Volcano plot of ${this.table.length} places: ${counts[0]} worse, ${counts[1]} better, ${counts[3]} the same, ` +
-      `${counts[2]} nobody can tell. Arrow keys move by change, Enter lists the place.`);
+      `${counts[2]} cannot tell. Arrow keys move by change, Enter lists the place.`);
     this.read = element("div", "Point at a place, or use the arrow keys; click or Enter lists it below.", "read");
     this.read.setAttribute("role", "status");
     this.box.append(this.legend, this.canvas, this.read);
@@ -137,7 +137,7 @@ class Volcano {
         line(this.x(side), SIDE.top, this.x(side), bottom, tone("--line"), []);
         pen.fillText(`${side > 0 ? "+" : ""}${Number((side * 100).toPrecision(3))} %`, this.x(side), bottom + 5);
       }
-    pen.fillText("change, beside what all of its condition changed by", (SIDE.left + right) / 2, bottom + 22);
+    pen.fillText("change, beyond that of all places of its condition", (SIDE.left + right) / 2, bottom + 22);
     pen.textAlign = "right";
     pen.textBaseline = "middle";
     for (const p of steps(this.high, 5)) {
