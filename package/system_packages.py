@@ -62,15 +62,17 @@ def moment() -> int:
 def requirements(text: str, version: str) -> str:
     """The lines of a pinned requirements file that are for that version of Python, as 3.11.
 
-    pip would ask the Python that it runs in.
+    They have no markers, because pip evaluates markers for the Python that it runs in.
     """
     environment = {"python_full_version": f"{version}.0", "python_version": version}
     environment |= {"sys_platform": "linux", "platform_system": "Linux"}
-    return "".join(
-        entry
-        for requirement, entry in entries(text)
-        if requirement.marker is None or requirement.marker.evaluate(environment)
-    )
+    lines = ""
+    for requirement, entry in entries(text):
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            requirement.marker = None
+            _, _, hashes = entry.partition("\n")
+            lines += f"{requirement} \\\n{hashes}"
+    return lines
 
 
 def download(version: str, folder: Path) -> list[Path]:

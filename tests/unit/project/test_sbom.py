@@ -65,6 +65,12 @@ def test_a_package_has_each_module_once_for_its_python(version: str) -> None:
     assert set(names) == {one.name for one, _ in entries(TEXT)}
 
 
+@pytest.mark.parametrize("version", sorted({target.python for target in TARGETS}))
+def test_pip_of_any_python_takes_each_module_of_a_package(version: str) -> None:
+    """pip leaves out a line with a marker that is not true of its own Python."""
+    assert [one for one, _ in entries(requirements(TEXT, version)) if one.marker] == []
+
+
 def test_the_version_of_a_module_is_that_for_the_python_of_the_distribution() -> None:
     pins = {
         str(one.specifier)
