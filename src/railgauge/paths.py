@@ -37,17 +37,17 @@ _SITES_SHARES = SITE / "configs" / "least_shares.yaml"
 LEAST_SHARES = _SITES_SHARES if _SITES_SHARES.is_file() else HOME / "configs/least_shares.yaml"
 
 
-def systems_of_lab() -> list[str]:
-    """The systems of the lab that RAILGAUGE_SITE does not describe: they come with the program."""
+def systems_of_program() -> list[str]:
+    """The systems that come with the program, and that RAILGAUGE_SITE does not describe."""
     if SITE == HOME:
         return []
-    folders = [file.parent for file in _SYSTEMS_OF_PROGRAM.glob("*/lab.yaml")]
+    folders = [file.parent for file in _SYSTEMS_OF_PROGRAM.glob("*/reframe.yaml")]
     return sorted(folder.name for folder in folders if not (SYSTEMS / folder.name).is_dir())
 
 
 def system_folder(system: str) -> Path:
-    """Where a system is described: in the site's folder, one of the lab's in the program's."""
-    return (_SYSTEMS_OF_PROGRAM if system in systems_of_lab() else SYSTEMS) / system
+    """Where a system is described: in the site's folder, else in the program's."""
+    return (_SYSTEMS_OF_PROGRAM if system in systems_of_program() else SYSTEMS) / system
 
 
 def is_checkout() -> bool:

@@ -15,6 +15,7 @@ from railgauge import paths, systems
 from railgauge.cli import cli
 from railgauge.common.errors import ConfigurationError, PrerequisiteError
 from railgauge.model import references
+from railgauge.site import new
 
 
 @pytest.fixture
@@ -83,11 +84,22 @@ def test_the_lab_comes_with_the_program(site: Path) -> None:
     assert references.load("lab").entries
 
 
-def test_of_the_program_a_site_knows_the_lab_only(site: Path) -> None:
+def test_a_system_of_the_program_is_known_and_not_the_sites(site: Path) -> None:
     assert systems.names() == ["vm-pair"]
-    assert all(systems.is_of_lab(name) for name in set(systems.known()) - {"vm-pair"})
-    with pytest.raises(ConfigurationError, match="'dgx-h100' is unknown"):
-        systems.chosen("dgx-h100")
+    assert {"dgx-h100", "gb200-nvl72", "lab", "vm-pair"} <= set(systems.known())
+    assert systems.load("gb200-nvl72").nodes
+    with pytest.raises(ConfigurationError, match="'other' is unknown"):
+        systems.chosen("other")
+
+
+def test_a_new_system_of_a_site_is_like_one_of_the_program(site: Path) -> None:
+    new.make("mine", "gb200-nvl72", "login", None, {})
+    stored = references.load("mine")
+    assert stored.path == site / "results" / "references" / "mine.yaml"
+    assert {number.kind for one in stored.entries for number in one.metrics.values()} == {
+        "published"
+    }
+    assert systems.load("mine").nodes == systems.load("gb200-nvl72").nodes
 
 
 def test_a_session_reads_the_sites_systems_and_the_chosen_one(

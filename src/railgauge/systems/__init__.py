@@ -119,12 +119,15 @@ def __getattr__(name: str) -> Any:
 
 
 def names() -> list[str]:
+    """The systems of the site."""
     return sorted(path.parent.name for path in paths.SYSTEMS.glob("*/reframe.yaml"))
 
 
 def known() -> list[str]:
-    """The systems of the site, and those of the lab."""
-    return sorted([*names(), *paths.systems_of_lab()])
+    """The systems of the site, and those that come with the program: of the lab, and others to
+    rehearse or to copy.
+    """
+    return sorted([*names(), *paths.systems_of_program()])
 
 
 def of_session() -> list[str]:
@@ -204,7 +207,8 @@ def matches(system: System, host: str) -> bool:
 
 def of_host(host: str) -> list[str]:
     """The systems whose `hostnames` match that host: those of the site, else that of the lab."""
-    matching = [name for name in known() if matches(load(name), host)]
+    described = [name for name in known() if name in names() or is_of_lab(name)]
+    matching = [name for name in described if matches(load(name), host)]
     return [name for name in matching if not is_of_lab(name)] or matching
 
 
