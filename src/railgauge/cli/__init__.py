@@ -167,10 +167,13 @@ _SECTIONS = {
 }
 
 #: They need files of the checkout that no package has.
-_OF_A_CHECKOUT = frozenset({"lab", "rehearse", "stack"})
+_OF_A_CHECKOUT = frozenset({"stack"})
 #: They run programs on nodes, or change files of the site.
 _OF_A_SITE = frozenset(
-    {"accept", "gate", "inventory", "patrol", "promote", "system", "uninstall", "upgrade-check"}
+    [
+        *("accept", "gate", "inventory", "lab", "patrol", "promote", "rehearse", "system"),
+        *("uninstall", "upgrade-check"),
+    ]
 )
 
 

@@ -49,7 +49,7 @@ def open_lab(
     if system and not systems.is_of_lab(system):
         raise RailgaugeError(
             f"the lab cannot be system {system!r}: configs/systems/{system}/ has no lab.yaml; it "
-            f"can be {', '.join(name for name in systems.names() if systems.is_of_lab(name))}"
+            f"can be {', '.join(name for name in systems.known() if systems.is_of_lab(name))}"
         )
     name = system or SYSTEM
     wanted = _described(

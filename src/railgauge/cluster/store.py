@@ -148,7 +148,7 @@ def left_behind(system: str) -> Path | None:
 
 def rules(system: str) -> GateRules:
     """The system's gate.yaml; the defaults where it has none."""
-    path = paths.SYSTEMS / system / "gate.yaml"
+    path = paths.system_folder(system) / "gate.yaml"
     return load_model(path, GateRules) if path.exists() else GateRules()
 
 

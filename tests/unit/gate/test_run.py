@@ -497,6 +497,63 @@ def test_a_campaign_that_is_dropped_leaves_no_jobs(
     assert dropped in nodes.cancelled and "n1" in nodes.open()
 
 
+# ---- a run, killed before an update of Railgauge, goes on with the new version ----
+
+
+def updated(tests: Campaigns) -> None:
+    """What `accept.resume` then says: the program is one of the files that a campaign is judged by
+    (tests/unit/acceptance/test_resume.py).
+    """
+    [name] = tests.made
+    tests.changed = f"/railgauge has changed since campaign {name} began"
+
+
+def test_after_an_update_the_next_command_measures_again_and_ends_the_run(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    broken = broken_off(tests, "n1")
+    updated(tests)
+    words, code = said("run", "--act")
+    assert f"{tests.changed}; measuring again" in words and code == 0
+    assert len(tests.made) == 2 and tests.resumed == []
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+    assert [one.id for one in journal.runs("lab") if one.ended] == [broken.id]
+
+
+def test_after_an_update_a_node_that_had_failed_before_stays_out(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad, tests.heals = {"n1"}, True
+    held(nodes, "n1")
+    broken_off(tests, "n1")
+    updated(tests)
+    assert gate("run", "--act") == 1
+    assert nodes.open() == {"n2", "n3", "n4"} and not nodes.reserved
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_a_run_is_continued_by_a_version_with_other_fields_in_its_journal(
+    area: Path, nodes: Slurm, tests: Campaigns, newer: bool
+) -> None:
+    """A newer version has fields that the journal lacks, an older one does not know some."""
+    tests.bad = set()
+    held(nodes, "n1")
+    broken = broken_off(tests, "n1")
+    updated(tests)
+    path = area / "runs" / f"{broken.id}.json"
+    kept = json.loads(path.read_text())
+    if newer:
+        for key in ("repaired", "undone", "lost"):
+            assert not kept.pop(key)
+    else:
+        kept["of_a_newer_version"] = {"n1": ["a", 1]}
+    path.write_text(json.dumps(kept))
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+
+
 @pytest.mark.parametrize("guilty", ["n1", "n3"])
 def test_who_failed_there_beside_a_node_at_fault_is_tested_without_it(
     area: Path, nodes: Slurm, tests: Campaigns, guilty: str
