@@ -2207,6 +2207,20 @@ MUTANTS = [
         "tests/unit/slurm/test_events.py -k without_accounting",
     ),
     Mutant(
+        "a field that could not be read makes a changed node in the coverage",
+        "src/railgauge/gate/coverage.py",
+        "        if self.tested.unknown != self.accepted.unknown:\n",
+        "        if False:\n",
+        f"{_GATE}/test_coverage.py -k could_not_be_read",
+    ),
+    Mutant(
+        "a field that could not be read once makes two states of a node",
+        "src/railgauge/verdict/decision/rules.py",
+        "        unknown = unknown_fields([case])\n",
+        "        unknown = dict.fromkeys(case.fingerprints, ())\n",
+        f"{_RESUME} -k could_not_be_read_once",
+    ),
+    Mutant(
         "a node that states no boot id returns by the test of an earlier boot",
         "src/railgauge/gate/testing.py",
         "same_boot = bool(seen.boot_id) and ",

@@ -1,6 +1,6 @@
 """What was tested of each node, when, and with what outcome: `railgauge coverage`.
 
-Each campaign leaves `standing.json` when it ends. Their summary is kept in `coverage-5.json` of the
+Each campaign leaves `standing.json` when it ends. Their summary is kept in `coverage-6.json` of the
 store, which every call brings up to date: of ten thousand campaigns only those are read that ended,
 or went on, since the last call. Without the file all are read.
 """
@@ -24,7 +24,7 @@ from railgauge.model.record import BrokenRecordError, Standing, StandingOutcome
 from railgauge.slurm.nodes import SlurmNode
 from railgauge.yamlfile import Strict
 
-_FILE = "coverage-5.json"
+_FILE = "coverage-6.json"
 
 
 class Tested(Strict):
@@ -35,6 +35,8 @@ class Tested(Strict):
     why: str
     checks: tuple[str, ...]
     fingerprint: str | None
+    #: the fields of firmware and tuning that could not be read then
+    unknown: tuple[str, ...] = ()
     #: whether something was wrong there, with no node confirmed to be the reason
     open: bool = False
 
@@ -60,8 +62,12 @@ class NodeCoverage(Strict):
 
     @property
     def changed(self) -> bool:
-        """Whether it was tested since with another firmware or tuning than was accepted."""
+        """Whether it was tested since with another firmware or tuning than was accepted. A field
+        that could not be read in one of both is no change.
+        """
         if self.tested is None or self.accepted is None:
+            return False
+        if self.tested.unknown != self.accepted.unknown:
             return False
         now, then = self.tested.fingerprint, self.accepted.fingerprint
         return None not in (now, then) and now != then
@@ -109,6 +115,7 @@ def with_campaign(
             why=standing.why,
             checks=standing.checks,
             fingerprint=standing.fingerprint,
+            unknown=standing.unknown,
             open=standing.open,
         )
         rails = dict(before.rails)

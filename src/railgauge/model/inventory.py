@@ -106,6 +106,13 @@ def fingerprint(inventory: Inventory) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def unknown_lasting(inventory: Inventory) -> list[str]:
+    """The fields of firmware and tuning that could not be read. Two fingerprints say of a change
+    only if the same fields are unknown in both.
+    """
+    return sorted(key for key in inventory.unknown if kind(key) in LASTING)
+
+
 def diff(before: Inventory, after: Inventory) -> list[Change]:
     """All differences, in the order of the keys."""
     return changes(before.fields, after.fields, before.unknown, after.unknown)

@@ -165,7 +165,8 @@ class Standing(Document):
     at first and at last. "not tested" is a node of which not all was measured, for no fault of its
     own, and against which nothing speaks. `open`: something is wrong where it was measured, and
     no node is confirmed to be the reason. `cleared` are the checks that failed there at first, with
-    no node at fault, and were good when they were measured again with another partner.
+    no node at fault, and were good when they were measured again with another partner. `unknown`
+    are the fields that its fingerprint does not know.
     """
 
     measured: bool
@@ -178,6 +179,7 @@ class Standing(Document):
     carriers: dict[str, tuple[int, int]] = {}
     open: bool = False
     cleared: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Remaining(Document):

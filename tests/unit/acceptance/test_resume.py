@@ -42,6 +42,7 @@ from railgauge.model.record import Place, PlaceKey
 from railgauge.slurm import client
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.verdict.campaign.cases import remaining
+from railgauge.verdict.decision import node_status
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
 from tests.command_line import invoke
@@ -307,6 +308,19 @@ def test_nodes_that_changed_between_the_sessions_are_not_accepted(broken: Resume
     verdict = broken.decide()
     assert (verdict.decision, kinds(verdict)) == ("inconclusive", ["two-states"])
     assert "a, then b" in verdict.findings[0].message
+
+
+def test_a_field_that_could_not_be_read_once_is_no_other_state(broken: Resumed) -> None:
+    del broken.ends[1]
+    second = broken.again(1)
+    for recorded, number, facts in (
+        (broken, 0, {"fingerprint": "a"}),
+        (second, 1, {"fingerprint": "b", "unknown_fields": ["gpu/0/vbios"]}),
+    ):
+        recorded.only(number)["facts"] = {"n2": facts}
+    verdict = broken.decide()
+    assert (verdict.decision, kinds(verdict)) == ("accept", [])
+    assert node_status.standings(verdict)["n2"].unknown == ("gpu/0/vbios",)
 
 
 ATTEMPTS = ("none", "pass", "fail", "fail without record", "pass without record", "abort", "forged")

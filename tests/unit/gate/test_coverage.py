@@ -84,6 +84,19 @@ def test_what_comes_late_says_nothing_of_links(results: Path) -> None:
     assert (known.carriers, known.flaps) == ({"eth0": 6}, 0)
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "changed"),
+    [((), ("gpu/0/vbios",), False), (("gpu/0/vbios",), (), False), (("x",), ("x",), True)],
+)
+def test_a_field_that_could_not_be_read_is_no_change(
+    results: Path, then: tuple[str, ...], now: tuple[str, ...], changed: bool
+) -> None:
+    """It alone makes another fingerprint."""
+    ended(results, FIRST, n1=standing(unknown=then))
+    ended(results, SECOND, n1=standing("not accepted", fingerprint="f2", unknown=now))
+    assert coverage.read("lab").nodes["n1"].changed is changed
+
+
 def test_the_last_campaign_that_accepted_a_node_counts(results: Path) -> None:
     ended(results, FIRST, n1=standing(), n2=standing())
     ended(results, SECOND, n1=standing("provisional"))
@@ -168,7 +181,7 @@ def test_a_broken_record_says_nothing_of_any_node(results: Path, content: str) -
 def test_a_broken_file_of_the_store_is_made_anew(results: Path, content: str) -> None:
     ended(results, FIRST, n1=standing())
     good = coverage.read("lab")
-    (results / "gate" / "lab" / "coverage-5.json").write_text(content)
+    (results / "gate" / "lab" / "coverage-6.json").write_text(content)
     assert coverage.read("lab") == good
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from railgauge.common.errors import RailgaugeError
 from railgauge.model import inventory
-from railgauge.model.inventory import Inventory, diff, fingerprint, load
+from railgauge.model.inventory import Inventory, diff, fingerprint, load, unknown_lasting
 from railgauge.node.inventory import SCHEMA
 from railgauge.node.inventory.compare import Change, by_value, same
 from railgauge.node.inventory.document import take
@@ -164,6 +164,10 @@ def test_fingerprint_counts_unknown_fields_by_their_names() -> None:
     reworded = dataclasses.replace(BEFORE, unknown={"gpu/0/vbios": "another reason"})
     assert fingerprint(reworded) == fingerprint(BEFORE)
     assert fingerprint(dataclasses.replace(BEFORE, unknown={})) != fingerprint(BEFORE)
+
+
+def test_the_unknown_fields_of_a_fingerprint_are_those_of_firmware_and_tuning() -> None:
+    assert unknown_lasting(but({"net/eth0/operstate": "EINVAL"})) == ["gpu/0/vbios"]
 
 
 # ---- differences ----

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import reframe.core.runtime as rt
 
@@ -138,10 +139,12 @@ class NodeStateCheck(NodeCheck):
     def _facts(self, taken: Inventory) -> Facts:
         """The facts that the verdict compares with the peers', and stores with every number."""
         fabric, stated = inventory.fabric_of(self.current_system.name), self._stated
-        facts = {
+        facts: dict[str, Any] = {
             "boot_id": taken.boot_id,
             "fingerprint": inventory.fingerprint(fabric.beside(taken) if fabric else taken),
         }
+        if unknown := inventory.unknown_lasting(taken):
+            facts["unknown_fields"] = unknown
         if stated is None:
             return {taken.node: facts}
         options = self.options

@@ -265,15 +265,17 @@ class Call:
         self.process: subprocess.Popen[bytes] | None = None
         try:
             with bound_to(cpus):
-                self._kept = {kind: memory_file(kind) for kind in KINDS}
-                out, err = self._kept["out"], self._kept["err"]
-                self.process = start(argv, environment, out, err)
+                self.process = self._open(argv, environment)
         except OSError as error:
             self.note = f"cannot be started: {error}"
             return
         # Before Linux 5.3 there is none.
         with contextlib.suppress(OSError):
             self._pidfd = os.pidfd_open(self.process.pid)
+
+    def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
+        self._kept = {kind: memory_file(kind) for kind in KINDS}
+        return start(argv, environment, self._kept["out"], self._kept["err"])
 
     @classmethod
     def never_started(cls, role: str, note: str) -> Call:

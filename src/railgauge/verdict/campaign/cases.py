@@ -539,6 +539,15 @@ def fingerprints(cases: Sequence[Case]) -> dict[str, str]:
     }
 
 
+def unknown_fields(cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
+    """The fields that the fingerprint of a node does not know, by node; none of other nodes."""
+    return {
+        node: tuple(case.facts.get(node, {}).get("unknown_fields", ()))
+        for case in cases
+        for node in case.fingerprints
+    }
+
+
 def _unavailable(campaign: Campaign, case: Case) -> tuple[str, ...]:
     """The nodes of a case that did not answer Slurm, where its job waited for nodes.
 

@@ -22,6 +22,7 @@ from railgauge.model.record import BrokenRecordError, Line, Result
 _KEPT = (
     *("agreed", "after", "boot_id", "carrier_changes_before", "collective", "device"),
     *("fingerprint", "launch", "lid", "links", "node_guid", "sampled", "slowest_of"),
+    "unknown_fields",
 )
 
 #: Counters of a device that stand still while its link is well.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from railgauge.model.failure import OF_EVERY_HOST, OF_THE_SUBNET, TAKEN, Failure
 from railgauge.model.record import Standing, StandingOutcome
-from railgauge.verdict.campaign.cases import Case
+from railgauge.verdict.campaign.cases import Case, unknown_fields
 from railgauge.verdict.campaign.finding import Finding
 from railgauge.verdict.decision.rules import TO_MEASURE
 from railgauge.verdict.decision.verdict import Verdict, nodes_of_findings
@@ -303,7 +303,7 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
         for node in case.nodes:
             cases.setdefault(node, []).append(case)
     scope = {node for members in verdict.campaign.scope.nodes.values() for node in members}
-    fingerprints = verdict.campaign.fingerprints
+    fingerprints, unknown = verdict.campaign.fingerprints, unknown_fields(verdict.cases)
     accused = alarms(verdict)
     order = _Order(verdict)
     return {
@@ -315,6 +315,7 @@ def standings(verdict: Verdict) -> dict[str, Standing]:
             order,
             fingerprints.get(node),
             accused.get(node, {} if _is_judged(verdict) else None),
+            unknown.get(node, ()),
         )
         for node in sorted(scope)
     }
@@ -328,6 +329,7 @@ def _standing(
     order: _Order,
     fingerprint: str | None,
     accused: dict[str, bool] | None,
+    unknown: tuple[str, ...],
 ) -> Standing:
     obstacles = _obstacles(verdict, node, findings, cases, order)
     measured = any(case.complete for case in cases)
@@ -346,6 +348,7 @@ def _standing(
         # A campaign that judged nothing has shown no rail to be well.
         rails=_rails(node, cases) if _has_usable_results(verdict) else {},
         fingerprint=fingerprint,
+        unknown=unknown,
         alarms=accused,
         carriers=_carriers(node, cases),
         open=_has_usable_results(verdict) and _is_open(verdict, node, cases),

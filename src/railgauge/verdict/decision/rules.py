@@ -29,7 +29,7 @@ from railgauge.model.failure import (
 )
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.model.references import Bounded, step_to_record
-from railgauge.verdict.campaign.cases import Case, fingerprints, read, read_possible
+from railgauge.verdict.campaign.cases import Case, fingerprints, read, read_possible, unknown_fields
 from railgauge.verdict.campaign.finding import Decision, Finding, places_of
 from railgauge.verdict.campaign.inventory_peers import OddNodes, odd_nodes
 from railgauge.verdict.campaign.no_baseline import first_day, floors
@@ -294,11 +294,14 @@ def _ratio_findings(campaign: Campaign, rows: Sequence[RatioRow]) -> list[Findin
 
 
 def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
-    """Findings for nodes with a fingerprint that changed between measurements of the campaign."""
-    seen: dict[str, dict[str, None]] = {}
+    """Findings for nodes with a fingerprint that changed between measurements of the campaign. A
+    field that could not be read in one of them is no change.
+    """
+    seen: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
     for case in cases:
+        unknown = unknown_fields([case])
         for node, fingerprint in case.fingerprints.items():
-            seen.setdefault(node, {})[fingerprint] = None
+            seen.setdefault((node, unknown[node]), {})[fingerprint] = None
     return [
         Finding(
             "inconclusive",
@@ -307,7 +310,7 @@ def _fingerprint_findings(cases: Sequence[Case]) -> list[Finding]:
             nodes=(node,),
             next_step="measure again: railgauge accept",
         )
-        for node, states in sorted(seen.items())
+        for (node, _), states in sorted(seen.items())
         if len(states) > 1
     ]
 

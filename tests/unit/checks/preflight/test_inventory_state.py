@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from railgauge.campaign.folder import Campaign, Requested, Scope, Session
 from railgauge.checks.framework.cases import NodeCase, PairCase
 from railgauge.checks.preflight import inventory_state
 from railgauge.checks.preflight.inventory_state import Options, differences
-from railgauge.checks.preflight.node_state import NodeStateCases, of_states
+from railgauge.checks.preflight.node_state import NodeStateCases, NodeStateCheck, of_states
 from railgauge.checks.rdma.rail import RailLinks, RailProbes, of_rails, of_rails_among
 from railgauge.common.errors import ConfigurationError
 from railgauge.model import inventory
@@ -439,6 +440,20 @@ def test_nodes_that_agree_are_accepted_with_their_fingerprints(tmp_path: Path) -
     same = inventory.fingerprint(node())
     assert verdict.decision == "accept", verdict.findings
     assert verdict.as_dict()["fingerprints"] == {"n1": same, "n2": same}
+
+
+def test_the_facts_say_which_fields_the_fingerprint_does_not_know() -> None:
+    """Else a tool that hangs once makes a changed node of it."""
+    unknown = {"kernel/release": "EIO", "net/eth0/operstate": "EINVAL"}
+    one = node()
+    fields = {key: value for key, value in one.fields.items() if key not in unknown}
+    seen = dataclasses.replace(one, fields=fields, unknown={**one.unknown, **unknown})
+    check: Any = SimpleNamespace(current_system=SimpleNamespace(name="lab"), _stated=None)
+    (facts,) = NodeStateCheck._facts(check, seen).values()
+    assert facts["unknown_fields"] == inventory.unknown_lasting(seen)
+    assert "kernel/release" in facts["unknown_fields"]
+    (known,) = NodeStateCheck._facts(check, dataclasses.replace(one, unknown={})).values()
+    assert "unknown_fields" not in known
 
 
 def test_the_odd_node_is_rejected_and_looked_at_first(tmp_path: Path) -> None:
