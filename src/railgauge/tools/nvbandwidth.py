@@ -143,13 +143,15 @@ _RUNNING = re.compile(r"Running (\w+)\.")
 _WAIVED = re.compile(r"Waiv(?:ed:.*|ing (\w+)\.)|WAIVED.*|.*NOT SUPPORTED.*", re.IGNORECASE)
 _TITLE = re.compile(
     r"(?:(?:memcpy|multicast|memory latency|Device to Device Latency|Bisect benchmarking).*?)"
-    r"(?:(?P<part>Read|Write|Total)(?P<number>[12])? )?(?:bandwidth )?"
+    r"(?:(?P<part>(?:Read|Write)[12]|Total) )?(?:bandwidth )?"
     r"(?:\((?P<unit>GB/s|ns)\)|CE BW)",
     re.IGNORECASE,
 )
 _COLUMNS = re.compile(r"[0-9]+(?: +[0-9]+)*")
 _ROW = re.compile(r"(?:\S+) +(?:(?:[0-9]+\.[0-9]{2}|N/A) *)+")
 _SUM = re.compile(r"(?:SUM|&&&& PERF) (\w+) ([0-9]+\.[0-9]{2})(?: ?(?:GB/s|ns|\+GB/s|-ns))?")
+#: How the sums of a test of both ways end.
+_PARTS = ("read1", "read2", "write1", "write2", "total")
 _END = re.compile(r"NOTE: The reported results may not reflect the full capabilities.*")
 #: Since this version a sum stands below each matrix.
 _SUMS_SINCE = (0, 3)
@@ -187,7 +189,7 @@ def parse(text: str) -> Output:
             _check_done(number, test, True, reader)
             reader, done = _Rows(test, title), True
         elif reader and (found := _SUM.fullmatch(line)):
-            if found[1] != test:
+            if found[1] != test and found[1] not in (f"{test}_{part}" for part in _PARTS):
                 raise ParseError(number, quote(line), f"the sum of {test}")
             matrices.append(reader.matrix(number, Shown.of(found[2])))
             reader, sums = None, sums + 1
@@ -230,7 +232,7 @@ class _Rows:
 
     def __init__(self, test: str, title: re.Match[str]) -> None:
         self.test = test
-        self.part = f"{title['part'] or ''}{title['number'] or ''}"
+        self.part = title["part"] or ""
         self.is_latency = title["unit"] == "ns"
         self.columns = 0
         self.rows: list[list[str]] = []
@@ -326,7 +328,7 @@ def _json_matrix(case: _Testcase) -> Matrix:
     title = _TITLE.fullmatch(case.bandwidth_description)
     if not title or len({len(row) for row in case.bandwidth_matrix}) != 1:
         raise ParseError(0, f"the matrix of {quote(case.name)}", "rows of one length, and its unit")
-    part = f"{title['part'] or ''}{title['number'] or ''}"
+    part = title["part"] or ""
     rows = case.bandwidth_matrix
     if part.lower() == "total" and len(rows) == 3 * len(rows[0]):
         rows = rows[2 * len(rows[0]) :]

@@ -115,6 +115,14 @@ EXACT: list[tuple[str, str, str, int | None, float]] = [
         *("transferbench/remote-read-1.52.txt", "copy_bandwidth"),
         *("copy p2p_gpu_to_gpu_read", None, 48.5),
     ),
+    (
+        *("nvbandwidth/stand-in-driver-0.8.txt", "copy_bandwidth_min"),
+        *("copy host_to_device_memcpy_ce", None, 55.33),
+    ),
+    (
+        *("nvbandwidth/multinode-stand-in-driver-0.8.txt", "copy_bandwidth"),
+        *("copy multinode_bisect_write_ce", None, 783.40),
+    ),
     ("hp2p/whole.txt", "bandwidth", "pairs", 2**20, 11021.40 * 2**20 * 8e-9),
     ("hp2p/whole.txt", "latency_max", "pairs", 2**20, 203.77),
     ("all_reduce_bench/scan.txt", "busbw", "allreduce", 2**34, 480.17),

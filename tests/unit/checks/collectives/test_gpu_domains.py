@@ -1,7 +1,7 @@
 """GpuDomain: nvbandwidth's tests of several nodes, judged pair by pair.
 
-The outputs are typed from output.cpp and multinode_testcases.cpp of nvbandwidth 0.8 and were not
-recorded on GPUs.
+The outputs have the form of nvbandwidth 0.8, as recorded with a stand-in of the driver
+(tests/data/nvbandwidth), and were not recorded on GPUs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from railgauge import systems
+from railgauge import paths, systems
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks.collectives.gpu_domains import GpuDomainCases
 from railgauge.checks.framework import slurm_queue
@@ -232,6 +232,20 @@ def test_nodes_without_the_program_get_one_line_that_says_what_to_build(check: A
     left_out = record.results[0].left_out
     assert record.results[0].failures == () and left_out is not None
     assert "cmake -DMULTINODE=1" in left_out.next_step
+
+
+def test_the_recorded_output_of_two_nodes_is_read_as_the_typed_one_is() -> None:
+    file = paths.HOME / "tests" / "data" / "nvbandwidth" / "multinode-stand-in-driver-0.8.txt"
+    # Two of its tests: the others are not asked for.
+    head, *tests = file.read_text().split("Running ")
+    end = tests[-1].partition("NOTE:")
+    chosen = [test for test in tests if test.startswith(tuple(f"{name}." for name in TITLES))]
+    text = "Running ".join([head, *chosen]) + "".join(end[1:])
+    hosts = ("node1",) * 2 + ("node2",) * 2
+    reading = nvbandwidth.read(text, options=nvbandwidth.Options(tuple(TITLES), hosts))
+    assert reading.ok, reading.reason
+    assert nvbandwidth.places(reading.seen, "")[3] == ("node2", 1)
+    assert len(nvbandwidth.copies(reading.seen, {})) == 2
 
 
 @pytest.mark.parametrize("hosts", [(), ("n1",) * 4 + ("n2",) * 4])
