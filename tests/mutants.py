@@ -600,7 +600,7 @@ MUTANTS = [
         "tests/unit/slurm/test_waiting.py -k time_to_register",
     ),
     Mutant(
-        "a job that Slurm took without an answer runs beside its second submission",
+        "a job that Slurm took without an answer runs as well as its second submission",
         "src/railgauge/checks/framework/reframe_guard.py",
         "                slurm_queue.session.cancel_unanswered(job)\n",
         "",

@@ -104,6 +104,10 @@ STEPS: dict[str, Callable[[], None]] = {
     ),
 }
 
+#: What holds for newer versions of Slurm alone.
+NEWEST_SLURM = (26, 5)
+OF_NEWEST = {"what Slurm 26.05 changed": tests("tests/lab/test_slurm_changes.py")}
+
 #: What runs on nodes, and nothing that older tools lack: iperf 2.0.14 prints no retransmits.
 ON_NODES: dict[str, Callable[[], None]] = {
     "`system check`": STEPS["`system check`"],
@@ -182,7 +186,9 @@ def own_cluster(release: Release, table: Table) -> None:
             found = re.search(pattern, answer.stdout)
             table.put(name, release, found.group(1) if found else "none")
         table.put("ReFrame", release, metadata.version("reframe-hpc"))
-        for name, act in (STEPS if release.slurm >= OLDEST_SLURM else ON_NODES).items():
+        steps = STEPS if release.slurm >= OLDEST_SLURM else ON_NODES
+        newest = OF_NEWEST if release.slurm >= NEWEST_SLURM else {}
+        for name, act in {**steps, **newest}.items():
             table.step(name, release, act)
             lab.up(nodes=NODES)
     finally:

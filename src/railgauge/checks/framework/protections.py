@@ -111,7 +111,7 @@ def job_completed(evidence: JobEvidence) -> Iterator[Failure]:
     step = f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode"
     trouble = "" if evidence.calls else ends.controller_trouble(evidence.job_error)
     if state == "NODE_FAIL" and evidence.ranks and not evidence.failed_nodes:
-        trouble = "it names no node that failed, and all of them answer"
+        trouble = "it names no node that failed"
     if state not in ends.OF_THE_NODES or (state != "COMPLETED" and trouble):
         yield Failure(
             DISTURBED,

@@ -268,8 +268,8 @@ def _built(verdict: Mapping[str, Any]) -> dict[str, str]:
     """Tool -> what its versions in a campaign changed in its numbers."""
     versions: dict[str, set[str]] = {}
     for build in verdict.get("tools", ()):
-        if build["version"]:
-            versions.setdefault(build["tool"], set()).add(build["version"])
+        if build.get("version"):
+            versions.setdefault(str(build.get("tool")), set()).add(build["version"])
     return {
         tool: before_after.changed_since(tool, VERSIONS.join(sorted(known))) or ""
         for tool, known in versions.items()
