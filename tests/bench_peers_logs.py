@@ -328,6 +328,7 @@ def _measured(works: Sequence[Work], area: Path, times: int) -> Iterator[str]:
                 said = output.read_text(errors="replace")[-2000:]
                 sys.exit(f"{' '.join(work.command)}: exit code {code}\n{said}")
             used[work.program].append(one)
+            print(f"  {work.data}, {work.program}: {one}", flush=True)
     ours = used[works[0].program]
     for work in works:
         theirs = used[work.program]
