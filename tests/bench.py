@@ -6,6 +6,7 @@
                                power page coverage growth gpus
     python -m tests.bench --against REV [NAME...]  this build and that of a commit in turn, CPU time
                                and memory of: help gate verdict large-verdict plan
+    python -m tests.bench_peers --help  beside programs of others, which are built elsewhere
 
 Runs in clones and labs of its own, beside a lab that may be up.
 """

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -31,6 +31,8 @@ TIMES = 5
 
 #: Other than these exit codes, a verdict's, the command failed.
 _ENDED_WELL = (0, 1, 2)
+
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 _SLURM = """#!/bin/sh
 case "$2" in
@@ -157,24 +159,34 @@ def run(build: Path, work: Work, results: Path, output: Path) -> Used:
         "PYTHONPATH": str(build / "src"),
         "RAILGAUGE_RESULTS": str(results),
     }
-    # Else each start compiles all that was not compiled before, which no user's does.
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "railgauge", *work.arguments]
-    measured = results / "used.json"
+    code, used = measured(command, environment, results, output)
+    if code not in _ENDED_WELL:
+        said = output.read_text(errors="replace")[-2000:]
+        sys.exit(f"{' '.join(command)} of {build}: exit code {code}\n{said}")
+    return used
+
+
+def measured(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, output: Path
+) -> tuple[int, Used]:
+    """The exit code of a command that is run in `folder`, and what it used; what it prints goes
+    into `output`.
+    """
+    # Else each start compiles all that was not compiled before, which no user's does.
+    kept = {name: value for name, value in environment.items() if name != _NO_BYTECODE}
+    found = folder / "used.json"
     with output.open("wb") as stream:
         subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _MEASURE, str(measured), *command],
-            cwd=results,
-            env=environment,
+            [sys.executable, "-I", "-S", "-c", _MEASURE, str(found), *command],
+            cwd=folder,
+            env=kept,
             stdout=stream,
             stderr=subprocess.STDOUT,
             check=True,
         )
-    code, cpu_s, memory_kib = json.loads(measured.read_text())
-    if code not in _ENDED_WELL:
-        said = output.read_text(errors="replace")[-2000:]
-        sys.exit(f"{' '.join(command)} of {build}: exit code {code}\n{said}")
-    return Used(cpu_s, memory_kib / 1024)
+    code, cpu_s, memory_kib = json.loads(found.read_text())
+    return code, Used(cpu_s, memory_kib / 1024)
 
 
 def spread(values: list[float], digits: int) -> str:

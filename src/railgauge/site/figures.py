@@ -168,6 +168,33 @@ SECTIONS: dict[str, tuple[Figure, ...]] = {
             ("smallest loss found with 99 %, 10 runs against 10",),
         ),
     ),
+    "Beside other programs": (
+        Figure(
+            "all-pairs",
+            "All pairs of 16 nodes of the larger lab take hp2p of CEA {}, the sweep of `railgauge "
+            "accept` {}, and ReFrame with a test for each pair {}. Over the time of its messages "
+            "hp2p takes {}, and over that of its tools the sweep {}.",
+            "peers",
+            (
+                "all pairs of 16 nodes, hp2p of CEA",
+                "all pairs of 16 nodes, sweep of railgauge accept",
+                "all pairs of 16 nodes, ReFrame with a test for each pair",
+                "all pairs of 16 nodes, hp2p of CEA, over its messages",
+                "all pairs of 16 nodes, sweep of railgauge accept, over its tools",
+            ),
+        ),
+        Figure(
+            "compare-beside",
+            "1,013,760 measurements before and after take `railgauge compare` {}, `reframe "
+            "--performance-compare` {}, and `sb result diagnosis` of superbench {}.",
+            "peers",
+            (
+                "before and after of 1,013,760 measurements, railgauge compare",
+                "before and after of 1,013,760 measurements, reframe --performance-compare",
+                "before and after of 1,013,760 measurements, sb result diagnosis",
+            ),
+        ),
+    ),
     "Locate": (
         Figure(
             "innocents",

@@ -7,6 +7,7 @@ What hp2p calls MB/s are 2^20 bytes a second (hp2p_result_display of src/hp2p_re
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -42,7 +43,9 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """The last summary. `values` are in MiB/s, us and %, by their names: `Min bandwidth`."""
+    """The last summary. `values` are in MiB/s, us and %, by their names: `Min bandwidth`. Those of
+    the bisection are left out where a rank was its own partner: hp2p adds `inf` for it.
+    """
 
     iterations: int
     #: of the configuration that it printed; None where that is not in the output
@@ -64,6 +67,7 @@ _VALUE = re.compile(
     r"((?:Min|Max|Avg|Std) (?:bandwidth|latency|bisection bandwidth|bisection efficiency)) *: "
     r"(-?[0-9]+\.[0-9]{2}|-?nan|inf) (MB/s|us|%)"
 )
+_NO_NUMBER = ("inf", "nan", "-nan")
 _SLOW = re.compile(r"warning: the communication between ([0-9]+) and ([0-9]+) was slow\.")
 _SECONDS = re.compile(r"(Time of|Mean Time of) communication : ([0-9.]+)")
 _RULE = re.compile(r"={15}")
@@ -93,7 +97,8 @@ def parse(text: str) -> Output:
         elif found := _COUNT.fullmatch(line):
             iterations = int(found[1])
         elif found := _VALUE.fullmatch(line):
-            if found[1] in values or not found[2][0].isdigit():
+            is_none = found[2] in _NO_NUMBER and "bisection" in found[1]
+            if found[1] in values or not (found[2][0].isdigit() or is_none):
                 raise ParseError(number, quote(line), "each value once, and a number")
             values[found[1]] = float(found[2])
         elif _RULE.fullmatch(line) and iterations:
@@ -111,12 +116,18 @@ def parse(text: str) -> Output:
     if missing or not whole or not iterations:
         found_ = f"no {missing[0]}" if missing else "no end of the summary"
         raise ParseError(number, found_, "the whole summary below '=== SUMMARY ==='")
+    if values["Max bisection bandwidth"] == math.inf:
+        values = {name: value for name, value in values.items() if "bisection" not in name}
     for what in ("bandwidth", "latency", "bisection bandwidth"):
+        if f"Avg {what}" not in values:
+            continue
         least, mean, most = (values[f"{which} {what}"] for which in ("Min", "Avg", "Max"))
         if not 0 < least <= mean <= most:
             raise ParseError(
                 number, f"a {what} of {least}, {mean}, {most}", "0 < min <= avg <= max"
             )
+    if not all(map(math.isfinite, values.values())):
+        raise ParseError(number, "a value that is nan or inf", "numbers where no rank is alone")
     return Output(
         iterations,
         settings.get("Number of iterations"),
@@ -157,6 +168,8 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
         f"ranks {first} and {second} were slow: {seconds:g} s, {mean:g} s are the mean"
         for first, second, seconds, mean in output.slow
     )
+    if "Avg bisection bandwidth" not in output.values:
+        notes += ("no bisection bandwidth: in an iteration a rank was its own partner",)
     measurements = tuple(
         Measurement(
             metric,
@@ -168,6 +181,7 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
             samples=output.iterations,
         )
         for name, (metric, operation, factor) in _METRICS.items()
+        if name in output.values
     )
     return Conclusion(
         f"{output.iterations} iterations",

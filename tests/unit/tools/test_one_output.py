@@ -125,6 +125,7 @@ EXACT: list[tuple[str, str, str, int | None, float]] = [
     ),
     ("hp2p/whole.txt", "bandwidth", "pairs", 2**20, 11021.40 * 2**20 * 8e-9),
     ("hp2p/whole.txt", "latency_max", "pairs", 2**20, 203.77),
+    ("hp2p/shift.txt", "bandwidth", "pairs", 2**20, 6.42 * 2**20 * 8e-9),
     ("all_reduce_bench/scan.txt", "busbw", "allreduce", 2**34, 480.17),
     ("all_reduce_bench/profile.txt", "busbw", "allreduce", 2**29, (471.08 + 465.27) / 2),
 ]
@@ -135,6 +136,13 @@ def test_a_number_is_that_of_the_tool_in_the_metrics_unit(
     name: str, metric: str, operation: str, size: int | None, value: float
 ) -> None:
     assert values(read(name))[metric, operation, size] == pytest.approx(value, rel=1e-12)
+
+
+def test_hp2p_has_no_bisection_where_a_rank_was_its_own_partner() -> None:
+    reading = read("hp2p/shift.txt")
+    assert {number.operation for number in reading.measurements} == {"pairs"}
+    assert "a rank was its own partner" in " ".join(reading.notes)
+    assert "own partner" not in " ".join(read("hp2p/whole.txt").notes)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -294,6 +302,19 @@ def test_two_clients_of_ucx_are_no_run() -> None:
         ("hp2p/whole.txt", " Max latency ", " Min latency ", "each value once"),
         ("hp2p/whole.txt", "11021.40", "-nan", "each value once, and a number"),
         ("hp2p/whole.txt", ": 1000 \n", ": 400 \n", "400 of 1000 iterations"),
+        ("hp2p/shift.txt", "7.31 MB/s", "inf MB/s", "each value once, and a number"),
+        (
+            "hp2p/shift.txt",
+            "Max bisection bandwidth  : inf",
+            "Max bisection bandwidth  : 9.00",
+            "avg",
+        ),
+        (
+            "hp2p/shift.txt",
+            "Std bisection bandwidth  : -nan",
+            "Std bisection bandwidth  : -",
+            "no Std",
+        ),
         ("all_reduce_bench/scan.txt", "480.17GBps", "580.17GBps", "times the algbw"),
         ("all_reduce_bench/scan.txt", "|   32MiB |", "|   99MiB |", "twice the one before"),
     ],

@@ -26,13 +26,22 @@ from railgauge.verdict.comparison.link_changes import (
     Samples,
 )
 from railgauge.verdict.comparison.significance import Floats, trigamma_inverse
-from railgauge.verdict.comparison.smallest_loss import POWER, least, of_each, share
+from railgauge.verdict.comparison.smallest_loss import (
+    MOST,
+    POWER,
+    STEP,
+    least,
+    of_each,
+    share,
+)
 
 #: How many links of a class are looked at.
 _LINKS = 200
 
 
-def chance_of_finding(loss: float, se: Floats, df: Floats, alpha: float, margin: float) -> Floats:
+def chance_of_finding(
+    loss: float | Floats, se: Floats, df: Floats, alpha: float, margin: float
+) -> Floats:
     """With which probability each link is named that has this loss; all are logarithms.
 
     `alpha` is of both sides together where there is no margin, as in treat.
@@ -63,6 +72,23 @@ def smallest_loss(
 
     loss = least(mean_chance, power, log_margin)
     return None if loss is None else share(loss)
+
+
+def smallest_losses(se: Floats, df: Floats, alpha: float, margin: float = MARGIN) -> Floats:
+    """`smallest_loss` with POWER of each link for itself, all at once; nan where no loss is."""
+    usable = (df > 0) & np.isfinite(se)
+    error, freedom = np.maximum(se[usable], LEAST_SD), df[usable]
+    log_margin = float(np.log1p(margin))
+    low, high = np.full(error.size, log_margin), np.full(error.size, MOST)
+    is_found = chance_of_finding(high, error, freedom, alpha, log_margin) >= POWER
+    # All have the same steps.
+    while error.size and high[0] - low[0] > STEP:
+        middle = (low + high) / 2
+        enough = chance_of_finding(middle, error, freedom, alpha, log_margin) >= POWER
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    losses = np.full(se.shape, np.nan)
+    losses[usable] = np.where(is_found, [share(loss) for loss in high], np.nan)
+    return losses
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,9 @@ from collections.abc import Callable
 #: How surely the smallest loss is found.
 POWER = 0.99
 
+#: Losses are looked for up to MOST, and found within STEP, as logarithms.
+MOST, STEP = 20.0, 1e-5
+
 
 def of_each(links: int) -> float:
     """The power that each link of a node needs: the node is found where one of them is."""
@@ -16,10 +19,10 @@ def of_each(links: int) -> float:
 
 def least(chance: Callable[[float], float], power: float, low: float = 0.0) -> float | None:
     """The least loss above `low`, as a logarithm, that is found with that power."""
-    high = 20.0
+    high = MOST
     if chance(high) < power:
         return None
-    while high - low > 1e-5:
+    while high - low > STEP:
         middle = (low + high) / 2
         low, high = (low, middle) if chance(middle) >= power else (middle, high)
     return high

@@ -570,6 +570,9 @@ class _Judged:
             self._moderate(result, few, dependent)
         self._result = result
         self._low, self._high = np.expm1(result.interval())
+        self._losses = power.smallest_losses(
+            result.se, result.df, link_changes.FALSE_DISCOVERIES, margin
+        )
         self._shifts = {shift.of_class: shift for shift in result.shifts}
 
     def _moderate(self, result: link_changes.Contrast, few: Any, dependent: bool) -> None:
@@ -616,9 +619,7 @@ class _Judged:
             "unknown" if why else WORDS[r.word[link]],
             None if number < 0 else number,
             bool(self._assumed[link]),
-            power.smallest_loss(
-                r.se[[link]], r.df[[link]], link_changes.FALSE_DISCOVERIES, self._margin
-            ),
+            _known(self._losses[link]),
             why,
         )
 

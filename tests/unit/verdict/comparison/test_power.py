@@ -8,6 +8,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from railgauge.cli import cli
 from railgauge.model.measurement import Measurement
@@ -39,6 +41,21 @@ def test_a_margin_adds_to_it() -> None:
 
 def test_links_without_an_error_find_nothing() -> None:
     assert power.smallest_loss(np.array([np.nan]), np.array([0.0]), 1e-4) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-6, 30) | st.just(float("nan")), st.floats(-1, 1e6)), max_size=6
+    ),
+    st.sampled_from([0.0, 0.02]),
+)
+def test_the_losses_of_all_links_are_those_of_each(
+    links: list[tuple[float, float]], margin: float
+) -> None:
+    se, df = np.array(links, dtype=float).reshape(-1, 2).T
+    each = [power.smallest_loss(se[[n]], df[[n]], 1e-4, margin) for n in range(len(links))]
+    found = power.smallest_losses(se, df, 1e-4, margin)
+    assert [None if np.isnan(loss) else loss for loss in found] == each
 
 
 def test_more_runs_find_less() -> None:
