@@ -2846,7 +2846,7 @@ MUTANTS = [
     Mutant(
         "what a run that broke off had accepted returns without a look",
         "src/railgauge/gate/run.py",
-        "    _doubt(run)\n",
+        "    _recheck_accepted(run)\n",
         "",
         f"{_GATE}/test_run.py -k changed_since_its_test",
     ),
@@ -3056,8 +3056,8 @@ MUTANTS = [
     Mutant(
         "an updated node that a user resumed before its test is returned untested",
         "src/railgauge/gate/roll.py",
-        "if node.ours or node.in_service]",
-        "if node.ours]",
+        "if node.drained_by_us or node.in_service]",
+        "if node.drained_by_us]",
         f"{_GATE}/test_update.py -k resumes_before",
     ),
     Mutant(
@@ -3168,7 +3168,7 @@ MUTANTS = [
     Mutant(
         "a human's reason is overwritten",
         "src/railgauge/slurm/nodes.py",
-        "        elif node.ours or not node.drained:\n",
+        "        elif node.drained_by_us or not node.drained:\n",
         "        else:\n",
         "tests/unit/slurm/test_nodes.py",
     ),

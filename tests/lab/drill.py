@@ -235,7 +235,7 @@ def reservation_deleted(gate: Gate) -> None:
     gate.watching.clear()
     delete_reservation(broken.reservation)
     out, _ = process.communicate(timeout=400)
-    assert gate.state("n2").ours, out
+    assert gate.state("n2").drained_by_us, out
     gate("run", "--act")
     assert gate.is_accepted("n2") and gate.state("n2").in_service
 

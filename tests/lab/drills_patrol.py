@@ -124,7 +124,7 @@ def bad_node(fault: str, value: float, *checks: str) -> Callable[[Gate], None]:
         reason = gate.state("n2").reason
         assert reason.startswith(tuple(f"railgauge: {check} " for check in checks)), reason
         gate("readmit", "--nodes", "n2", "--act", code=1)
-        assert gate.state("n2").ours
+        assert gate.state("n2").drained_by_us
         faults.clear(gate.lab)
         out = gate("readmit", "--nodes", "n2", "--act")
         assert "n2: accepted, back in service" in out and _in_service(gate) == set(NODES), out

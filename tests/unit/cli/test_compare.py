@@ -136,7 +136,7 @@ def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> No
             measured.leave(root, n, rates)
         sides.append(f"{measured.name(first)},{measured.name(first + 1)}")
     answer = compare(*sides)
-    assert answer.exit_code == 2 and "more runs a side would tell" in answer.output
+    assert answer.exit_code == 2 and "more runs a side would decide" in answer.output
 
 
 def test_one_run_of_two_places_says_that_there_is_no_spread(root: Path) -> None:

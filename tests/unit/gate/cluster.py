@@ -77,7 +77,7 @@ class Slurm:
             node = self.show([name])[name]
             if by == slurm_nodes.OURS and node.resumes_after_reboot:
                 self.resume([name])
-            elif by == slurm_nodes.OURS and node.drained and not node.ours:
+            elif by == slurm_nodes.OURS and node.drained and not node.drained_by_us:
                 continue
             self.flags[name] |= {"DRAIN"}
             self.reason[name] = (by + reason, "root", "2026-11-21T10:00:00")

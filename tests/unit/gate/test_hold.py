@@ -64,18 +64,18 @@ def test_what_is_advised_for_a_node_starts_without_an_installation(
 
 def test_the_states_of_nodes_are_read() -> None:
     nodes = slurm_nodes.parse(ONELINE)
-    assert nodes["n1"].ours and not nodes["n1"].busy
+    assert nodes["n1"].drained_by_us and not nodes["n1"].busy
     assert nodes["n1"].reason.endswith("1 -> 2")
     assert (nodes["n1"].by, nodes["n1"].since) == ("root", "2026-11-21T14:55:39")
     assert not nodes["n2"].answers and not nodes["n2"].in_service
-    assert nodes["n3"].drained and nodes["n3"].busy and not nodes["n3"].ours
+    assert nodes["n3"].drained and nodes["n3"].busy and not nodes["n3"].drained_by_us
     assert nodes["n3"].reason == "bad disk [root]"
 
 
 def test_only_a_reason_that_begins_so_is_ours() -> None:
     drained = frozenset({"IDLE", "DRAIN"})
-    assert not SlurmNode("n1", drained, "alice on railgauge: testing").ours
-    assert not SlurmNode("n1", frozenset({"IDLE"}), "railgauge: left over").ours
+    assert not SlurmNode("n1", drained, "alice on railgauge: testing").drained_by_us
+    assert not SlurmNode("n1", frozenset({"IDLE"}), "railgauge: left over").drained_by_us
 
 
 # ---- what counts as a change ----
@@ -154,7 +154,7 @@ def test_a_changed_node_stays_out_after_scontrol_reboot(
     assert node.drained, outcome
     # Who drained it before keeps it; else the gate tests it.
     kept = bool(drained) and not after and not reason.startswith("railgauge")
-    assert node.ours is not kept
+    assert node.drained_by_us is not kept
     assert outcome.state == ("alarm" if kept else "was held" if drained and not after else "held")
 
 

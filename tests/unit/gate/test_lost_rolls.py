@@ -97,7 +97,7 @@ def test_nobody_is_lent_as_a_partner(damaged: Path, nodes: Slurm) -> None:
 def test_nobody_can_be_named_as_a_partner(damaged: Path, nodes: Slurm, good: Campaigns) -> None:
     held(nodes, "n2")
     assert gate("readmit", "--nodes", "n2", "--with", "n1", "--act")[1] == 3
-    assert not good.made and nodes.show(["n2"])["n2"].ours
+    assert not good.made and nodes.show(["n2"])["n2"].drained_by_us
 
 
 @pytest.mark.parametrize("again", [["--again"], []])

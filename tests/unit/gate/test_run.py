@@ -380,7 +380,7 @@ def test_a_campaign_that_cannot_begin_is_undone_and_the_next_run_tests(
     with monkeypatch.context() as without:
         without.setattr(accept, "run", no_answer)
         assert gate("run", "--act") == 3
-    assert not nodes.reserved and nodes.show(["n1"])["n1"].ours
+    assert not nodes.reserved and nodes.show(["n1"])["n1"].drained_by_us
     assert gate("run", "--act") == 0
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
@@ -654,7 +654,7 @@ def test_a_node_whose_maintenance_began_during_the_test_stays_out(
     run.resume(planned, [], lambda _: None)
     tests.at_each = begins
     ended = run.finish(planned, [], lambda _: None)
-    assert nodes.show(["n1"])["n1"].ours != despite
+    assert nodes.show(["n1"])["n1"].drained_by_us != despite
     words = "inside reservation pdu, a maintenance that began during the test"
     assert ended.decided == {"n1": "" if despite else words}
 
@@ -728,7 +728,7 @@ def test_a_rejected_node_stays_out_after_scontrol_reboot(
     assert done
     nodes.register("n1")
     node = nodes.show(["n1"])["n1"]
-    assert node.drained and node.ours and not node.in_service
+    assert node.drained and node.drained_by_us and not node.in_service
 
 
 # ---- other users' jobs ----
@@ -778,7 +778,7 @@ def test_a_reservation_that_begins_before_the_resume_keeps_the_node_drained(
     nodes.reserve("hpl", ["n1"])
     ended = run.finish(planned, [], lambda _: None)
     assert ended.decided == {"n1": "inside reservation hpl"} and not tests.made
-    assert nodes.show(["n1"])["n1"].ours
+    assert nodes.show(["n1"])["n1"].drained_by_us
 
 
 # ---- dead ends ----

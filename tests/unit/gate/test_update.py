@@ -424,7 +424,7 @@ def test_a_node_in_update_that_came_back_cannot_be_named_as_a_partner(
         held(nodes, "n2")
         said, code = gate("readmit", "--nodes", "n2", "--with", "n1", "--act")
     assert code == 3 and f"--with n1: in rolling update {left.id}" in said
-    assert not good.made and nodes.show(["n2"])["n2"].ours
+    assert not good.made and nodes.show(["n2"])["n2"].drained_by_us
 
 
 @pytest.fixture

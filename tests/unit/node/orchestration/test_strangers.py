@@ -49,7 +49,7 @@ class Asleep:
         self._role, self._said, self._ended = role, said, ended
         said({"do": "prepared"})
 
-    def tell(self, message: protocol.Message) -> None:
+    def send(self, message: protocol.Message) -> None:
         if message["do"] == "go":
             line = {"call": {"role": self._role, "seconds": 0.1}, "facts": {}}
             side = {"do": "side", "role": self._role, "line": line, "out": "", "err": ""}

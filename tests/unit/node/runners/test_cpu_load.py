@@ -383,7 +383,7 @@ def test_a_side_that_measures_for_long_is_heard_of_all_the_time(
     monkeypatch.setenv("STRESS_CPU_S", "0.1")
     keeps = cpu_load._Stressors(impatient(stress_ng, 10))
     try:
-        keeps.hear(30)
+        keeps.receive(30)
         time.sleep(13)
         assert keeps.look()["running"] is True
     finally:
