@@ -19,7 +19,7 @@ from railgauge.processes import Process
 
 from .gate_lab import NODES, Gate
 
-#: Slow enough that the machine under the lab carries it beside whatever else it does.
+#: Slow enough that the machine under the lab carries it next to whatever else it does.
 _SLOW_GBITS = 0.5
 
 #: More than the largest packet that the kernel hands on as one.

@@ -126,7 +126,7 @@ def test_a_changed_node_is_drained_with_the_field_in_its_reason(area: Path, node
     )
 
 
-def test_a_changed_node_that_somebody_set_down_does_not_come_back_by_itself(
+def test_a_changed_node_that_a_user_set_down_does_not_come_back_by_itself(
     area: Path, nodes: Slurm
 ) -> None:
     """As it would when it registers, with ReturnToService=2."""
@@ -158,9 +158,7 @@ def test_a_changed_node_stays_out_after_scontrol_reboot(
     assert outcome.state == ("alarm" if kept else "was held" if drained and not after else "held")
 
 
-def test_a_node_that_is_to_be_down_after_its_reboot_is_nobodys_to_hold(
-    area: Path, nodes: Slurm
-) -> None:
+def test_a_node_that_is_to_be_down_after_its_reboot_is_not_held(area: Path, nodes: Slurm) -> None:
     nodes.flags["n1"] = {"DOWN", "REBOOT_ISSUED"}
     nodes.reason["n1"] = ("RMA 4711 : reboot issued", "bob", "2026-11-21T10:00:00")
     nodes.next_state["n1"] = "DOWN"
@@ -249,7 +247,7 @@ def test_a_pass_waits_for_another_up_to_a_limit(
     assert "n1" in nodes.open()
 
 
-def test_who_had_to_wait_looks_again(
+def test_a_run_that_had_to_wait_looks_again(
     area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator's pass has drained the node meanwhile: it is not counted twice."""
@@ -276,7 +274,7 @@ def test_holds_that_cannot_be_counted_are_alarms(area: Path, nodes: Slurm) -> No
     assert "n1" in nodes.open()
 
 
-def test_a_node_of_somebody_else_is_left_alone(area: Path, nodes: Slurm) -> None:
+def test_a_node_of_another_user_is_left_alone(area: Path, nodes: Slurm) -> None:
     nodes.drain(["n1"], "bad disk", by="")
     nodes.reserve("other", ["n2"])
     everyone = {name: document(name, "6.13") for name in ("n1", "n2")}

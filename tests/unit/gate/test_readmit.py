@@ -148,7 +148,9 @@ def test_with_a_partner_named_in_each_partition_all_are_tested(
     assert code == 0 and "would test n1 with n2 (1 of 2 partners), n5 with n6" in words
 
 
-def test_a_run_says_who_is_tested_with_nobody(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+def test_a_run_names_the_node_that_is_tested_without_partners(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
     held(nodes, "n1", "n5")
     assert "test n1 with n2 n3, n5 with no partner (0 of 2 partners), return" in said("run")[0]
     assert "testing n1 with n2 n3, n5 with no partner (0 of 2 partners)" in said("run", "--act")[0]
