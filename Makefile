@@ -1,7 +1,7 @@
 # Two commands: `make accept` shows the gate at work, `make test` checks the project.
 .PHONY: help setup accept test release lint changelog package docs golden bench example soak drill compat next-reframe mutants lab-up lab-down stack mirror lock-check distclean
 
-SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/package bin/stack bin/venv.sh .ci/run $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) $(wildcard findings/*.sh findings/common/*.sh) jobs/gate/railgauge.nhc
+SHELL_FILES = activate.sh bin/bootstrap bin/railgauge bin/reframe bin/package bin/stack bin/venv.sh .ci/run tests/on_gpu.sh $(wildcard src/railgauge/lab/boot/*) $(wildcard jobs/*.sbatch) $(wildcard findings/*.sh findings/common/*.sh) jobs/gate/railgauge.nhc
 
 # The branch that a change goes to. Its commits since then need a fragment in changelog.d/.
 CHANGED_SINCE ?= $(shell git rev-parse --quiet --verify main >/dev/null && echo main || echo origin/main)

@@ -43,7 +43,7 @@ if scenario is not None and paths.campaign_folder() is None:
 
 try:
     paths.session_folder().mkdir(parents=True, exist_ok=True)
-    for name in systems.names():
+    for name in systems.of_session():
         references.load(name)
     site_configuration = reframe_settings.site_configuration()
 except (RailgaugeError, OSError) as error:

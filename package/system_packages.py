@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -62,15 +63,17 @@ def moment() -> int:
 def requirements(text: str, version: str) -> str:
     """The lines of a pinned requirements file that are for that version of Python, as 3.11.
 
-    pip would ask the Python that it runs in.
+    They have no markers, because pip evaluates markers for the Python that it runs in.
     """
     environment = {"python_full_version": f"{version}.0", "python_version": version}
     environment |= {"sys_platform": "linux", "platform_system": "Linux"}
-    return "".join(
-        entry
-        for requirement, entry in entries(text)
-        if requirement.marker is None or requirement.marker.evaluate(environment)
-    )
+    lines = ""
+    for requirement, entry in entries(text):
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            requirement.marker = None
+            _, _, hashes = entry.partition("\n")
+            lines += f"{requirement} \\\n{hashes}"
+    return lines
 
 
 def download(version: str, folder: Path) -> list[Path]:
@@ -96,9 +99,9 @@ def download(version: str, folder: Path) -> list[Path]:
 def unpack(wheel: Path, site_packages: Path) -> None:
     """Put the modules of a wheel in place. Its scripts and other data stay out (PEP 427)."""
     with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            parts = Path(name).parts
-            if name.endswith("/"):
+        for member in archive.infolist():
+            parts = Path(member.filename).parts
+            if member.is_dir():
                 continue
             if parts[0].endswith(".data"):
                 if parts[1] not in ("purelib", "platlib"):
@@ -106,7 +109,10 @@ def unpack(wheel: Path, site_packages: Path) -> None:
                 parts = parts[2:]
             path = site_packages.joinpath(*parts)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(archive.read(name))
+            path.write_bytes(archive.read(member))
+            # The upper half is st_mode, by the programs that make wheels.
+            if member.external_attr >> 16 & stat.S_IXUSR:
+                path.chmod(0o755)
 
 
 def make_tree(wheel: Path, version: str, root: Path) -> None:

@@ -1,7 +1,8 @@
-"""The links of a node's GPUs, below any collective."""
+"""The links of GPUs, in a node and between nodes, below any collective."""
 
 from reframe.core.builtins import parameter
 
+from railgauge.checks.collectives.gpu_domains import GpuDomainCases, GpuDomainCheck
 from railgauge.checks.framework.check import simple_test
 from railgauge.checks.preflight.gpu_links import GpuLinksCases, GpuLinksCheck
 
@@ -20,4 +21,20 @@ class GpuLinks(GpuLinksCheck):
     tags = {"gpu", "acceptance"}
 
     cases = GpuLinksCases()
+    sweep = parameter(cases.sweeps, loggable=True)
+
+
+@simple_test
+class GpuDomain(GpuDomainCheck):
+    """nvbandwidth's tests of several nodes, a process a GPU, over neighbours in an NVLink domain,
+    around the ring.
+
+    Good is: a process on each GPU of both nodes, every cell of the matrices at the reference, none
+    far below the others, and copies between the nodes as fast as those within.
+    """
+
+    descr = "copies between the GPUs of two nodes of an NVLink domain"
+    tags = {"gpu", "acceptance"}
+
+    cases = GpuDomainCases()
     sweep = parameter(cases.sweeps, loggable=True)

@@ -5,6 +5,7 @@ from reframe.core.builtins import parameter
 from railgauge.checks.framework.check import simple_test
 from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.checks.rdma.all_rails import AllRails, AllRailsPreconditions, run_over_all
+from railgauge.checks.rdma.data_validation import validated_run
 from railgauge.checks.rdma.rail import (
     PROGRAMS,
     RailLinks,
@@ -135,6 +136,27 @@ class RdmaRailsTogether(SweepCheck):
         how = {"duration_s": tuning_of(partition).together_s, "bidirectional": True}
         options = ask(partition, "write", "bw", size_bytes=64 * KIB, **how)
         return run_over_all(place, partition, options, self.metrics)
+
+
+@simple_test
+class RdmaDataValidation(SweepCheck):
+    """ib_write_bw both ways, with each byte that arrives compared with what was sent.
+
+    Good is: no byte differs, and the bandwidth of such a run is at its reference.
+    """
+
+    descr = "RDMA WRITE in both directions, the data compared"
+    tags = {"rdma", "acceptance"}
+    tool = perftest
+    programs = PROGRAMS
+    preconditions = RailPreconditions()
+    metrics = ["bandwidth_validated_65536B"]
+
+    cases = RailLinks("same", only="perftest.data_validation")
+    sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        return validated_run(place, partition)
 
 
 @simple_test

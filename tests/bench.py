@@ -3,7 +3,7 @@
     make bench                 all
     python -m tests.bench NAME...  some of: nothing up job campaign plan link rdma counters parse
                                logs fuzz rehearsal agents place locate suspects compare promote
-                               power page coverage growth
+                               power page coverage growth gpus
     python -m tests.bench --against REV [NAME...]  this build and that of a commit in turn, CPU time
                                and memory of: help gate verdict large-verdict plan
 
@@ -52,6 +52,7 @@ from tests import (
     bench_against,
     bench_asked,
     bench_compare,
+    bench_gpus,
     bench_growth,
     bench_logs,
     bench_page,
@@ -479,6 +480,11 @@ def page() -> None:
     bench_page.figures(AREA)
 
 
+def gpus() -> None:
+    """What eight GPUs add to a node's checks beside their tools."""
+    bench_gpus.figures()
+
+
 def coverage() -> None:
     """What `railgauge coverage` and `upgrade-check` read of 10,000 campaigns of 32 nodes each."""
     standing = Standing(
@@ -537,7 +543,7 @@ def _finished(folder: Path, nodes: list[str]) -> Campaign:
 
 _ALL = (
     *(nothing, up, job, campaign, plan, link, rdma, counters, parse, logs, fuzz, rehearsal),
-    *(agents, growth, place, locate, suspects, compare, promote, power, page, coverage),
+    *(agents, growth, place, locate, suspects, compare, promote, power, page, coverage, gpus),
 )
 
 BENCHES = {f.__name__: f for f in _ALL}

@@ -24,13 +24,30 @@ TEMPLATES = HOME / "configs" / "templates"
 #: Numbers of others, which judge nothing.
 PUBLISHED = HOME / "results" / "references" / "published"
 SOURCE = _PACKAGE.parent
+#: All of the program: nodes, containers and the lab's machines must see it at the same path.
+PROGRAM = SOURCE if HOME == PACKAGED else HOME
 
 SITE_VARIABLE = "RAILGAUGE_SITE"
 #: The folder with the site's files: $RAILGAUGE_SITE, else the program's own.
 SITE = Path(os.environ.get(SITE_VARIABLE) or HOME).absolute()
 SYSTEMS = SITE / "configs" / "systems"
+#: Those that come with the program.
+_SYSTEMS_OF_PROGRAM = HOME / "configs" / "systems"
 _SITES_SHARES = SITE / "configs" / "least_shares.yaml"
 LEAST_SHARES = _SITES_SHARES if _SITES_SHARES.is_file() else HOME / "configs/least_shares.yaml"
+
+
+def systems_of_program() -> list[str]:
+    """The systems that come with the program, and that RAILGAUGE_SITE does not describe."""
+    if SITE == HOME:
+        return []
+    folders = [file.parent for file in _SYSTEMS_OF_PROGRAM.glob("*/reframe.yaml")]
+    return sorted(folder.name for folder in folders if not (SYSTEMS / folder.name).is_dir())
+
+
+def system_folder(system: str) -> Path:
+    """Where a system is described: in the site's folder, else in the program's."""
+    return (_SYSTEMS_OF_PROGRAM if system in systems_of_program() else SYSTEMS) / system
 
 
 def is_checkout() -> bool:
@@ -160,5 +177,8 @@ def stack_folder() -> Path:
 
 
 def lab_folder() -> Path:
-    """The lab's own folder: root file system, state and logs ($RAILGAUGE_LAB_DIR, else `.lab/`)."""
-    return Path(os.environ.get("RAILGAUGE_LAB_DIR") or HOME / ".lab").absolute()
+    """The lab's own folder: root file system, state and logs. $RAILGAUGE_LAB_DIR, else `.lab/` of
+    the checkout, or of the site's folder where an installed package runs.
+    """
+    home = HOME if is_checkout() else SITE
+    return Path(os.environ.get("RAILGAUGE_LAB_DIR") or home / ".lab").absolute()

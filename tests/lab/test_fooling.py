@@ -128,6 +128,7 @@ def bad_runs(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[dict[str,
         ("Singletons", r"MPI numbered its ranks \[0, 0, 0, 0\]"),
         ("GivesUp", "run 1 of 3: .* it came to 99, expected at most 16"),
         ("ServerDies", "iperf2 .server. on n1 ended with exit code"),
+        ("CorruptData", "server on n1: VALIDATION: FAILED - 2 error"),
         ("EndedByTerm", "the error 'interrupt - the client has terminated"),
         (
             "Inflated",

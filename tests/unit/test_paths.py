@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from railgauge import paths
+from railgauge import paths, systems
 from railgauge.cli import cli
-from railgauge.common.errors import PrerequisiteError
+from railgauge.common.errors import ConfigurationError, PrerequisiteError
+from railgauge.model import references
+from railgauge.site import new
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ def test_the_tests_run_in_a_checkout() -> None:
 
 
 @pytest.mark.usefixtures("package")
-@pytest.mark.parametrize("words", [("lab", "up"), ("rehearse", "x"), ("stack", "check")])
+@pytest.mark.parametrize("words", [("stack", "check"), ("stack", "solve")])
 def test_what_needs_a_checkout_is_refused_in_a_package(words: tuple[str, ...]) -> None:
     with pytest.raises(PrerequisiteError, match=f"railgauge {words[0]} needs a checkout"):
         run(*words)
@@ -40,7 +44,13 @@ def test_what_needs_a_checkout_is_refused_in_a_package(words: tuple[str, ...]) -
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
     "words",
-    [("accept",), ("gate", "run", "--act"), ("system", "new", "x")],
+    [
+        ("accept",),
+        ("gate", "run", "--act"),
+        ("lab", "up"),
+        ("rehearse", "x"),
+        ("system", "new", "x"),
+    ],
 )
 def test_what_needs_a_site_is_refused_in_a_package_without_one(words: tuple[str, ...]) -> None:
     with pytest.raises(PrerequisiteError, match=f"railgauge {words[0]} needs the descriptions"):
@@ -52,6 +62,65 @@ def test_a_site_without_systems_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(paths, "SYSTEMS", tmp_path / "configs" / "systems")
     with pytest.raises(PrerequisiteError, match="is no folder"):
         run("system", "check", "x")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A site's folder outside of the program, with a system of its own."""
+    described = tmp_path / "configs" / "systems"
+    shutil.copytree(paths.SYSTEMS / "vm-pair", described / "vm-pair")
+    monkeypatch.setattr(paths, "SITE", tmp_path)
+    monkeypatch.setattr(paths, "SYSTEMS", described)
+    systems.load.cache_clear()
+    yield tmp_path
+    systems.load.cache_clear()
+
+
+def test_the_lab_comes_with_the_program(site: Path) -> None:
+    own = paths.HOME / "configs" / "systems" / "lab"
+    assert paths.system_folder("lab") == own
+    assert (systems.is_of_lab("lab"), systems.chosen("lab")) == (True, "lab")
+    assert systems.load("lab").nodes
+    assert references.load("lab").entries
+
+
+def test_a_system_of_the_program_is_known_and_not_the_sites(site: Path) -> None:
+    assert systems.names() == ["vm-pair"]
+    assert {"dgx-h100", "gb200-nvl72", "lab", "vm-pair"} <= set(systems.known())
+    assert systems.load("gb200-nvl72").nodes
+    with pytest.raises(ConfigurationError, match="'other' is unknown"):
+        systems.chosen("other")
+
+
+def test_a_new_system_of_a_site_is_like_one_of_the_program(site: Path) -> None:
+    new.make("mine", "gb200-nvl72", "login", None, {})
+    stored = references.load("mine")
+    assert stored.path == site / "results" / "references" / "mine.yaml"
+    assert {number.kind for one in stored.entries for number in one.metrics.values()} == {
+        "published"
+    }
+    assert systems.load("mine").nodes == systems.load("gb200-nvl72").nodes
+
+
+def test_a_session_reads_the_sites_systems_and_the_chosen_one(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RFM_SYSTEM", "lab32:ns")
+    assert systems.of_session() == ["lab32", "vm-pair"]
+
+
+def test_a_site_may_describe_the_lab_itself(site: Path) -> None:
+    shutil.copytree(paths.HOME / "configs" / "systems" / "lab", paths.SYSTEMS / "lab")
+    assert paths.system_folder("lab") == paths.SYSTEMS / "lab"
+    assert systems.names() == ["lab", "vm-pair"]
+
+
+@pytest.mark.usefixtures("package")
+def test_the_lab_of_a_package_lies_in_the_sites_folder(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAILGAUGE_LAB_DIR", raising=False)
+    assert paths.lab_folder() == site / ".lab"
 
 
 def of_site(site: Path | str, **more: str) -> list[str]:

@@ -185,7 +185,7 @@ def _require_configuration(system: str) -> None:
     """ConfigurationError for what would end the session before it has a plan: all systems and
     references, which ReFrame loads with this one's, and what this one's nodes must show.
     """
-    for name in systems.names():
+    for name in {*systems.names(), system}:
         systems.load(name)
         references.load(name)
     shares.of_every_system()
@@ -291,7 +291,7 @@ def judged_by(system: str) -> dict[str, str | None]:
     but what only the gate or the lab reads, the references, the checks, the settings, and Railgauge
     itself as one.
     """
-    data = [path for path in (paths.SYSTEMS / system).glob("*") if path.suffix in _DATA]
+    data = [path for path in paths.system_folder(system).glob("*") if path.suffix in _DATA]
     files = [
         references.path_for(system),
         *(path for path in data if path.name not in ("gate.yaml", "lab.yaml")),

@@ -62,7 +62,7 @@ class RunningSweep:
         self._rest = b""
         #: of its list; 0 where it has none
         self.all_places = self.all_rounds = 0
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             document = json.loads((path.parent / sweep_file.FILE).read_text(encoding="utf-8"))
             places, rounds = len(document["places"]), len(document["rounds"])
             self.all_places, self.all_rounds = places, rounds

@@ -4,6 +4,7 @@ campaign.json   what was asked, of what, when, by which user, and how it ended
 plan.json       the test cases that ReFrame selected
 leaves.json     the leaf of each node, by partition, where that is known
 static_routes.json  the partitions in which data takes the routes of the forwarding tables
+routes.json     the routes between leaves, by partition, where extras.fabric.routes prints them
 possible.json   how many there are of each check, without a filter
 report.json     ReFrame's report
 reframe.out     ReFrame's output;  reframe.log  its log
@@ -61,6 +62,8 @@ LEAVES = "leaves.json"
 SWITCH_PORTS = "switch_ports.json"
 #: The partitions in which data takes the routes of the forwarding tables, as described.
 STATIC_ROUTES = "static_routes.json"
+#: Partition -> the routes between leaves that extras.fabric.routes printed, or why it did not.
+ROUTES = "routes.json"
 #: What each test case leaves in its stage folder.
 RESULT_FILE = "railgauge.jsonl"
 #: What a campaign that has ended says of each node.
@@ -453,7 +456,7 @@ def load(name: str) -> Campaign:
             f"{record}: {place}: {first['msg']}, expected a campaign's record",
             next_step=_OTHERS,
         ) from None
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not the JSON of one"
         raise RailgaugeError(
             f"{record}: {why}, expected a campaign's record", next_step=_OTHERS
@@ -508,7 +511,7 @@ def decision(campaign: Campaign) -> str | None:
         return str(json.loads(path.read_text(encoding="utf-8"))["verdict"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise RailgaugeError(
             f"{path}: not a verdict: {error}", next_step=f"railgauge verdict {campaign.id}"
         ) from None

@@ -151,11 +151,29 @@ _COMMANDS = {
     ),
 }
 
+#: As `railgauge --help` lists them: by task, the most common task and command first.
+_SECTIONS = {
+    "Test nodes": ("accept", "gate", "patrol", "coverage", "inventory", "fabric"),
+    "Read a campaign": (
+        *("verdict", "report", "show", "explain", "compare", "campaigns", "export", "trend"),
+        *("transfers", "balance"),
+    ),
+    "Read logs and outputs of tools": ("read", "locate", "parse"),
+    "Numbers to compare with": ("references", "promote", "limit", "power", "published"),
+    "Set up and maintain": (
+        *("doctor", "system", "stack", "lab", "rehearse", "notify", "completion"),
+        *("upgrade-check", "uninstall"),
+    ),
+}
+
 #: They need files of the checkout that no package has.
-_OF_A_CHECKOUT = frozenset({"lab", "rehearse", "stack"})
+_OF_A_CHECKOUT = frozenset({"stack"})
 #: They run programs on nodes, or change files of the site.
 _OF_A_SITE = frozenset(
-    {"accept", "gate", "inventory", "patrol", "promote", "system", "uninstall", "upgrade-check"}
+    [
+        *("accept", "gate", "inventory", "lab", "patrol", "promote", "rehearse", "system"),
+        *("uninstall", "upgrade-check"),
+    ]
 )
 
 
@@ -166,7 +184,10 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 
 
 @click.group(
-    cls=LazyGroup, places=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyGroup,
+    places=_COMMANDS,
+    sections=_SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
     "--version",

@@ -322,7 +322,7 @@ def run_(
     chosen = enter(system)
     from railgauge.cli import running
     from railgauge.cluster import rights, store
-    from railgauge.gate import sequence
+    from railgauge.gate import roll, sequence
     from railgauge.gate.lock import alone
 
     wanted = expand(chosen, nodes)
@@ -339,7 +339,10 @@ def run_(
         rights.require(chosen)
         store.publish_rules(chosen)
         if update is not None and wanted is not None:
-            _begin_roll(chosen, wanted, update, batch, wait_s, despite_reservations)
+            begin = functools.partial(
+                roll.begin, chosen, wanted, update, batch, wait_s, despite_reservations
+            )
+            answered(begin)
             # A rolling update goes on from its journal, a new one as any other.
             wanted = []
         # What it says on its way is not what it prints at its end.
@@ -350,14 +353,6 @@ def run_(
     if as_json:
         print_json(ended.as_dict(chosen))
     sys.exit(ended.exit_code)
-
-
-def _begin_roll(
-    system: str, nodes: list[str], update: str, batch: int, wait_s: float, despite: bool
-) -> None:
-    from railgauge.gate import roll
-
-    answered(lambda: roll.begin(system, nodes, update, batch, wait_s, despite))
 
 
 def _say_plan(
@@ -532,9 +527,10 @@ def update_done(system: str | None, nodes: str | None, act: bool, no_more: bool)
         if no_more and not damaged:
             click.echo(f"not begun any more: {hostlist.fold(roll.drop_rest(chosen)) or 'none'}")
         if wanted:
-            roll.let_go(chosen, wanted, "update done")
+            # Drained while the journal still has it: a reboot may have put it in service.
             known = [name for name in wanted if name in states]
             answered(lambda: slurm_nodes.drain(known, journal.UPDATED))
+            roll.let_go(chosen, wanted, "update done")
             click.echo(
                 f"{hostlist.fold(wanted)}: updated, to be tested\n  next: railgauge gate run --act"
             )

@@ -57,7 +57,9 @@ def show(
         chosen = systems.chosen(system)
         session.use(chosen)
         taken, failed = inventories.collect(chosen, _expanded(nodes), quick)
-    fabric = _fabric(fabric_file, chosen)
+    fabric = inventory.fabric_of(chosen) if chosen and fabric_file is None else None
+    if fabric_file is not None:
+        fabric = inventory.fabric(fabric_file)
     if fabric is not None:
         taken = [fabric.beside(one) for one in taken]
     for one in taken:
@@ -77,12 +79,6 @@ def _expanded(nodes: str) -> tuple[str, ...]:
         raise RailgaugeError(
             f"--nodes {nodes}: {error}", next_step="--nodes 'n[1-4]', with names of yours"
         ) from None
-
-
-def _fabric(file: Path | None, system: str | None) -> inventory.FabricFile | None:
-    if file is not None:
-        return inventory.fabric(file)
-    return inventory.fabric_of(system) if system else None
 
 
 def _print(one: Inventory) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -21,13 +21,21 @@ class LazyGroup(click.Group):
     """Most of the time of a short command went into loading the others.
 
     `places` has each command that is loaded when it is called. Others are added as to any group.
+    `sections` has headings of the group's help, each with its commands in their order; what is in
+    none of them stands below `Commands`.
     The group's own help and completion take the first sentences from `places`, so they load no
     command.
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, Place], **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        places: Mapping[str, Place],
+        sections: Mapping[str, Sequence[str]] = {},
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
-        self.places = places
+        self.places, self.sections = places, sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.places, *self.commands})
@@ -42,7 +50,15 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.outline().format_commands(ctx, formatter)
+        known = self.outline().commands
+        room = formatter.width - 6 - max(map(len, known), default=0)
+        listed = {name for names in self.sections.values() for name in names}
+        others = [name for name in sorted(known) if name not in listed]
+        for heading, names in (*self.sections.items(), ("Commands", others)):
+            if names:
+                with formatter.section(heading):
+                    rows = [(name, known[name].get_short_help_str(room)) for name in names]
+                    formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         outline = self.outline()

@@ -6,9 +6,9 @@ import dataclasses
 import itertools
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -26,6 +26,8 @@ EXIT_NO_SUSPECT, EXIT_SUSPECTS, EXIT_INPUT = 0, 1, 2
 
 #: How many files without a result are named in one line; the others are counted.
 _NAMED = 3
+
+Table = TypeVar("Table")
 
 
 class InputError(RailgaugeError):
@@ -83,7 +85,7 @@ def locate(
 
     The two hosts of an output are those that it names, or those in its file's name: n1-n2.log. An
     output that is not of two hosts, or not whole, is left out, and its reason printed. Outputs of
-    nvbandwidth name the slow GPUs of a node, and slow links between them.
+    nvbandwidth and TransferBench name the slow GPUs of a node, and slow links between them.
 
     Exit code: 0 no suspect; 1 suspects, confirmed or not; 2 the input cannot be read, or there is
     no suspect but some nodes cannot be judged.
@@ -129,8 +131,12 @@ def _located(
         paths = [path for source in sources for path in log_paths.expand(source)]
     except RailgaugeError as error:
         raise InputError(error.message, next_step=error.next_step) from None
-    uplinks = _uplinks(uplink_counters) if uplink_counters is not None else {}
-    routes = _routes(routes_file) if routes_file is not None else None
+    uplinks: dict[str, int] = {}
+    if uplink_counters is not None:
+        uplinks = _table(uplink_counters, from_csv.read_uplinks, "leaf,spine,events")
+    routes = None
+    if routes_file is not None:
+        routes = _table(routes_file, from_csv.read_routes, "leaf,destination,spine")
     kinds = [log_paths.kind_of(path, from_csv.NEEDED) for path in paths]
     others = [path for path, kind in zip(paths, kinds, strict=True) if kind != "logs"]
     if len(paths) > 1 and others:
@@ -185,11 +191,12 @@ def _text(path: Path) -> str:
 
 
 def _of_table(name: str, text: str) -> Evidence:
+    from railgauge.common.table import TableError
     from railgauge.verdict.location import from_csv
 
     try:
         return from_csv.read(text)
-    except from_csv.TableError as error:
+    except TableError as error:
         raise InputError(f"{name}: {error}", next_step=f"fix it; the columns: {_HELP}") from None
 
 
@@ -218,9 +225,9 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
     from railgauge.model.record import BrokenRecordError
     from railgauge.verdict.campaign.cases import read
     from railgauge.verdict.location import switch_ports
+    from railgauge.verdict.location.campaign_routes import CampaignRoutes
     from railgauge.verdict.location.from_campaign import read_leaves
     from railgauge.verdict.location.locate import locate
-    from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
     try:
         campaign = campaigns.load(name)
@@ -237,22 +244,13 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
         ) from None
 
 
-def _uplinks(path: Path) -> dict[str, int]:
-    from railgauge.verdict.location import from_csv
+def _table(path: Path, read: Callable[[str], Table], columns: str) -> Table:
+    from railgauge.common.table import TableError
 
     try:
-        return from_csv.read_uplinks(_text(path))
-    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
-
-
-def _routes(path: Path) -> Routes:
-    from railgauge.verdict.location import from_csv
-
-    try:
-        return from_csv.read_routes(_text(path))
-    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}", next_step="columns: leaf,destination,spine") from None
+        return read(_text(path))
+    except (TableError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}", next_step=f"columns: {columns}") from None
 
 
 def _write(located: Located, folder: Path) -> None:

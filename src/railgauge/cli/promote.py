@@ -98,6 +98,7 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
     A number is stale where a newer campaign of the system ran another version of its tool, or its
     nodes have another fingerprint.
     """
+    from railgauge.campaign import folder
     from railgauge.model import references
     from railgauge.report import layout
     from railgauge.report import references as report
@@ -110,17 +111,8 @@ def show_references(system: str | None, against: str, as_json: bool) -> None:
             next_step="railgauge accept --mode baseline --runs 5, then: railgauge promote latest",
         )
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    newer = _campaign(chosen, against)
+    newer = folder.latest_of(chosen) if against == "latest" else folder.load(against)
     if as_json:
         print_json(report.as_dict(chosen, stored, newer))
     else:
         report.render(stored, newer, today, layout.console())
-
-
-def _campaign(system: str, name: str) -> Campaign | None:
-    """What is compared with; `latest` is of the system, and may be none."""
-    from railgauge.campaign import folder
-
-    if name != "latest":
-        return folder.load(name)
-    return folder.latest_of(system)

@@ -36,8 +36,8 @@ def trend(
 ) -> NoReturn:
     """Show the conditions of CHECK over all finished campaigns of a system, and what declines.
 
-    A line a campaign, marked where firmware or tuning of nodes has changed. A decline is a finding
-    from eight campaigns on.
+    A line a campaign, marked where firmware or tuning of nodes has changed, or the version of the
+    tool. A decline is a finding from eight campaigns on.
 
     Exit code: 0 no decline, 1 one, 3 where there is nothing to look at.
     """
@@ -78,8 +78,12 @@ def _print(conditions: Sequence[Trend]) -> None:
                 "  ",
                 "    ",
             )
+        versions: tuple[str, ...] = ()
         for point in one.points:
             places = f"{point.places} place{'s' if point.places > 1 else ''}"
             mark = f"  changed: {hostlist.fold(point.changed)}" if point.changed else ""
+            if versions and point.versions and point.versions != versions:
+                mark += f"  now {', '.join(point.versions)}"
+            versions = point.versions or versions
             line = f"{point.campaign}  {point.median:>10.5g} {one.unit}  {places}{mark}"
             layout.say(console, line, "  ", "    ")

@@ -240,8 +240,8 @@ def look(
     }
     stack = installed.folder(system) / "activate.sh"
     with _probe() as (probe, token):
-        files = [str(paths.HOME), str(paths.SOURCE / "railgauge/node/system/readiness.py")]
-        files += [] if paths.SITE == paths.HOME else [str(paths.SYSTEMS / system)]
+        files = [str(paths.PROGRAM), str(paths.SOURCE / "railgauge/node/system/readiness.py")]
+        files += [] if paths.SITE == paths.HOME else [str(paths.system_folder(system))]
         files += [str(stack)] if stack.is_file() else []
         files += [str(probe)]
         shell = _SHELL.replace("PREPARE", prepared(system, partition))
@@ -325,7 +325,7 @@ def _take(node_look: NodeLook, about: str, value: str) -> None:
         node_look.ended = True
     else:
         # From Python. What is not in the form that `readiness` prints is not known of the node.
-        with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
+        with contextlib.suppress(ValueError, TypeError, LookupError):
             content: Any = json.loads(value)
             if about == "clock":
                 node_look.clock = float(content)
@@ -338,7 +338,7 @@ def _take(node_look: NodeLook, about: str, value: str) -> None:
 
 
 def own_source() -> str:
-    """The digest that a node reports which sees this checkout."""
+    """The digest that a node reports which sees this program."""
     return source_digest(paths.SOURCE / "railgauge/node")
 
 

@@ -184,7 +184,12 @@ def _of_mpi(system: str, looked: Iterable[Look], more: Sequence[str]) -> Iterato
                 yield Trouble("", words, next_step=f"{trouble.next_step}: {edit}")
 
 
-_CLONE_STEP = "clone into a folder that the login node and all nodes share, and work there"
+#: What the program is, and what lets the nodes have the same one.
+_PROGRAM, _PROGRAM_STEP = (
+    ("checkout", "clone into a folder that the login node and all nodes share, and work there")
+    if paths.is_checkout()
+    else ("package", "install the same package on all nodes, or into a folder that they share")
+)
 _RESULTS_STEP = (
     "RAILGAUGE_RESULTS=... with a folder that the login node and all nodes share, as in "
     "RAILGAUGE_RESULTS=$HOME/railgauge railgauge accept"
@@ -210,11 +215,11 @@ def _of_folders(node: NodeLook) -> Iterator[Trouble]:
 def _folders(files: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
     """Folder, what it is, and what to type, of files that a node lacks; the outermost alone."""
     lacking = [Path(file) for file in files]
-    without_checkout = any(
-        path == paths.HOME or path.is_relative_to(paths.SOURCE) for path in lacking
+    without_program = any(
+        path == paths.PROGRAM or path.is_relative_to(paths.SOURCE) for path in lacking
     )
-    if without_checkout:
-        yield paths.HOME, "the checkout", _CLONE_STEP
+    if without_program:
+        yield paths.PROGRAM, f"the {_PROGRAM}", _PROGRAM_STEP
     for folder, what, step in (
         (paths.results_root(), "the results area", _RESULTS_STEP),
         (paths.SYSTEMS, "the site's descriptions", _SITE_STEP),
@@ -224,7 +229,7 @@ def _folders(files: Sequence[str]) -> Iterator[tuple[Path, str, str]]:
             "RAILGAUGE_STACK_DIR=... with a shared folder, and make stack once more",
         ),
     ):
-        follows = without_checkout and folder.is_relative_to(paths.HOME)
+        follows = without_program and folder.is_relative_to(paths.PROGRAM)
         if not follows and any(path.is_relative_to(folder) for path in lacking):
             yield folder, what, step
 
@@ -247,8 +252,8 @@ def _of_others(node: NodeLook, source: str) -> Iterator[Trouble]:
         step = "look at the stack that jobs activate: make stack"
         yield Trouble("fails", rest, next_step=step)
     if node.source and node.source != source:
-        rest = f"another checkout in {paths.HOME} than this host"
-        yield Trouble("sees", rest, next_step=_CLONE_STEP)
+        rest = f"another {_PROGRAM} in {paths.PROGRAM} than this host"
+        yield Trouble("sees", rest, next_step=_PROGRAM_STEP)
     for peer, why in node.unresolved.items():
         yield Trouble(
             "does",

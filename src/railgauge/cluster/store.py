@@ -148,7 +148,7 @@ def left_behind(system: str) -> Path | None:
 
 def rules(system: str) -> GateRules:
     """The system's gate.yaml; the defaults where it has none."""
-    path = paths.SYSTEMS / system / "gate.yaml"
+    path = paths.system_folder(system) / "gate.yaml"
     return load_model(path, GateRules) if path.exists() else GateRules()
 
 
@@ -218,7 +218,7 @@ def not_held(system: str, node: str) -> str:
     path = node_gate.not_held_path(folder(system), node)
     try:
         return str(json.loads(path.read_bytes())["why"])
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError):
         # That there is one is what counts.
         return f"{path} is damaged" if node_gate.has_note(folder(system), node) else ""
 

@@ -22,8 +22,7 @@ import pydantic
 from railgauge import hostlist
 from railgauge.cluster import journals, store
 from railgauge.cluster.journals import Journals
-from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS, SlurmNode
-from railgauge.slurm.reservations import UNTESTED
+from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS, UNTESTED, SlurmNode
 
 #: The beginning of a node's reason from before its update starts until it is known to be done.
 UPDATE = "update"

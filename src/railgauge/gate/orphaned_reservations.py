@@ -13,8 +13,7 @@ from railgauge import hostlist, systems
 from railgauge.cluster import store
 from railgauge.gate import journal
 from railgauge.slurm import nodes as slurm_nodes
-from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS
-from railgauge.slurm.reservations import UNTESTED
+from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS, UNTESTED
 
 
 @dataclasses.dataclass(frozen=True)

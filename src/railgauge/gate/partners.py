@@ -101,7 +101,7 @@ def accuse(run: Run, node: str, why: str, say: Say) -> None:
     reason = f"suspect: as a partner: {why}"
     try:
         outcome = node_gate.drain_within_cap(
-            store.folder(run.system), counted, {node: reason}, act=True, run=run.reservation
+            store.folder(run.system), counted, {node: reason}, act=True
         )[0]
         words = "held" if outcome.state == "held" else f"{outcome.state}: {outcome.why}"
     except node_gate.StoreError as error:

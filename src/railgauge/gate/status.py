@@ -125,11 +125,15 @@ def _unended(system: str, nodes: Sequence[str], known: Sequence[NodeStatus]) -> 
         if roll.waiting:
             yield f"  not begun: {hostlist.fold(roll.waiting)}"
         yield f"  next: {step or _GO_ON}"
-    if changed := [line.node for line in known if line.not_held]:
+    if not_held := {line.node: line.not_held for line in known if line.not_held}:
+        changed = hostlist.fold(not_held)
+        full = any("max_hold" in why for why in not_held.values())
+        first = (
+            "raise max_hold in gate.yaml, or wait until its window is over; then " if full else ""
+        )
         yield (
-            f"{hostlist.fold(changed)}: changed since it was accepted, and not held\n"
-            "  next: raise max_hold in gate.yaml, or wait until its window is over; then railgauge "
-            f"gate hold --nodes {hostlist.fold(changed)} --act"
+            f"{changed}: changed since it was accepted, and not held\n"
+            f"  next: {first}railgauge gate hold --nodes {changed} --act"
         )
     for lost in journal.lost(system):
         yield f"{lost.words}\n  next: {lost.next_step}"

@@ -126,7 +126,9 @@ def _is_as_tested(
     }
     counted = store.rules(run.system).counted
     changes = node_gate.changes(known, seen.as_dict(), counted)
-    return tested.boot_id == seen.boot_id and not changes
+    # A kernel that states no boot id may have been started again.
+    same_boot = bool(seen.boot_id) and tested.boot_id == seen.boot_id
+    return same_boot and not changes
 
 
 def as_tested(run: Run, node: str) -> tuple[str, Inventory] | None:

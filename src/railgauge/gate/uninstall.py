@@ -21,8 +21,7 @@ from railgauge.gate.journal import Run
 from railgauge.site.check.line import Line
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm import reservations
-from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS, SlurmNode
-from railgauge.slurm.reservations import UNTESTED
+from railgauge.slurm.nodes import OUR_RESERVATIONS, OURS, UNTESTED, SlurmNode
 
 _ACT = "railgauge uninstall --act"
 
@@ -145,8 +144,9 @@ def act(remains: Remains) -> Iterator[Line]:
     for name, run in remains.reservations.items():
         if name.endswith(UNTESTED):
             # Without the reservation jobs would start on nodes that were never tested.
-            inside = sorted(set(reservations.nodes_of(name) or ()) & remains.nodes.keys())
-            open_nodes = [node for node in inside if not remains.nodes[node].stays_drained]
+            # Also one that has left the system's description since.
+            inside = slurm_nodes.show_known(sorted(reservations.nodes_of(name) or ()))
+            open_nodes = [node for node, state in inside.items() if not state.stays_drained]
             if open_nodes:
                 reason = f"gate run {run.id} left it reserved, untested"
                 slurm_nodes.drain(open_nodes, reason)

@@ -201,7 +201,7 @@ def _end(path: Path) -> _End | None:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return _End(int(document["exit_code"]), document.get("over", True) is True)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 

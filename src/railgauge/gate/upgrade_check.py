@@ -42,7 +42,8 @@ def _checkout() -> Iterator[Line]:
             "git status; commit what is yours, then git pull --rebase",
         )
     else:
-        yield Line("ok", "checkout", str(program))
+        thing = "checkout" if paths.is_checkout() else "package"
+        yield Line("ok", thing, str(program))
 
 
 # --- the site's files -----------------------------------------------------------------------------

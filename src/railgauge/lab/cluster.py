@@ -115,7 +115,7 @@ class Lab(Runtime):
         PrerequisiteError, naming what is missing or which node did not come.
         """
         host.require()
-        folders = [paths.HOME, paths.results_root(), paths.stack_folder()]
+        folders = [paths.PROGRAM, paths.SITE, paths.results_root(), paths.stack_folder()]
         host.require_usable([self.folders.lab, *folders])
         wanted = [self.node(name) for name in nodes] if nodes else self._nodes_of_release(say)
         if any(node.kind == "vm" for node in wanted):
@@ -239,14 +239,15 @@ class Lab(Runtime):
 
     def _to_share(self) -> list[Path]:
         """What every machine sees at the same path, beside /home: of a cluster of somebody else
-        only the lab's scripts, else this checkout, its results area and what `make stack` built.
+        only the lab's scripts, else the program, the site's files, the results area and what
+        `make stack` built.
         """
         if self.spec.slurm_conf:
             return [_BOOT]
         results = paths.results_root()
         results.mkdir(parents=True, exist_ok=True)
-        folders = [paths.HOME]
-        for folder in (results, paths.stack_folder()):
+        folders = [paths.PROGRAM]
+        for folder in (paths.SITE, results, paths.stack_folder()):
             if folder.is_dir() and not any(folder.is_relative_to(one) for one in folders):
                 folders.append(folder)
         return folders

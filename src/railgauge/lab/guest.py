@@ -43,7 +43,7 @@ class _Line:
         # The agent marks the end of what was left from before with this byte.
         try:
             document: dict[str, Any] = json.loads(line.lstrip(b"\xff"))
-        except (ValueError, RecursionError):
+        except ValueError:
             # Half of an answer to an earlier caller; the sync that follows tells them apart.
             return {}
         return document

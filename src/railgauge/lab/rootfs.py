@@ -136,7 +136,9 @@ def ensure(lab: Path, say: Say, release: Release = DEFAULT) -> Path:
             next_step="unset it, and `railgauge lab up` builds an image",
         )
     if shutil.which("mmdebstrap") is None:
-        raise PrerequisiteError("mmdebstrap is not installed", next_step="make setup")
+        raise PrerequisiteError(
+            "mmdebstrap is not installed", next_step="apt-get install mmdebstrap"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     current = {recipe(each) for each in RELEASES.values()}
     for leftover in target.parent.iterdir():

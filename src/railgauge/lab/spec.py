@@ -315,7 +315,7 @@ class LabSpec(Strict):
 
 def file(system: str = lab.SYSTEM) -> Path:
     """The file in which a system that the lab stages describes its cluster."""
-    return paths.SYSTEMS / system / "lab.yaml"
+    return paths.system_folder(system) / "lab.yaml"
 
 
 def load(path: Path | None = None) -> LabSpec:

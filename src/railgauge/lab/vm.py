@@ -87,7 +87,7 @@ def accelerator(folder: Path, image: Path, initial: Path, say: Say) -> str:
         kept = json.loads(cache.read_text())
         if kept["boot"] == boot:
             return str(kept["accelerator"])
-    except (FileNotFoundError, ValueError, LookupError, TypeError, RecursionError):
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
         pass
     say(f"seeing whether KVM works here (at most {_PROBE_LIMIT_S} s, once per boot)")
     kind = "kvm" if _guest_runs(image, initial) else "tcg"

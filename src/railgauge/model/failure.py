@@ -58,6 +58,10 @@ NO_REFERENCE = "no-reference"
 #: Kinds that say of a number that it is low, or that nothing judges it, and not that it is wrong.
 OF_THE_NUMBER = (DIRECTION, NO_REFERENCE)
 
+#: Bytes that arrived as others than were sent. It speaks against what lies between two nodes, and
+#: names neither.
+DATA_CORRUPT = "data-corrupt"
+
 #: Rails that were to be measured at once, and were not.
 RAILS_APART = "rails-apart"
 

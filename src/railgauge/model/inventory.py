@@ -177,7 +177,7 @@ def fabric(path: Path) -> FabricFile:
 
 def fabric_of(system: str) -> FabricFile | None:
     """What the site says of a system's fabric, if it does: configs/systems/<system>/fabric.json."""
-    path = paths.SYSTEMS / system / "fabric.json"
+    path = paths.system_folder(system) / "fabric.json"
     return fabric(path) if path.exists() else None
 
 

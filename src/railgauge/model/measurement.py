@@ -73,7 +73,7 @@ METRICS: Mapping[str, Metric] = {
     ),
     "busbw_in_place": Metric("GB/s", "more", "the same, with results in the buffer of the data"),
     "copy_bandwidth": Metric(
-        *("GB/s", "more", "of copies between GPUs and hosts, the mean of nvbandwidth's matrix"),
+        *("GB/s", "more", "of copies between GPUs and hosts, the mean of a matrix"),
         comparable=True,
     ),
     "copy_bandwidth_min": Metric("GB/s", "more", "the slowest of them", comparable=True),

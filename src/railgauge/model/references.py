@@ -483,6 +483,8 @@ def load(system: str, path: Path | None = None) -> References:
     Raises ConfigurationError with file, line and field for anything wrong in the file.
     """
     path = path or path_for(system)
+    if not path.exists() and system in paths.systems_of_program():
+        path = paths.HOME / "results" / "references" / path.name
     if not path.exists():
         return References(system, [], path)
     content = load_model(path, ReferenceFile)

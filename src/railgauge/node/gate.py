@@ -8,7 +8,7 @@ process where nothing has changed, and asks Slurm only to drain this node. FOLDE
 
 rules.json          what is watched, and how many nodes one pass may drain
 nodes/<node>.json   what was last accepted of a node, when and by what
-not_held/<node>.json  a changed node that stays in service, and why it was not held
+not_held/<node>.json  a changed node that was not held, and why
 holds.json          what was held within the window, whatever has become of it
 hold.lock           held while a process counts and drains
 
@@ -150,7 +150,7 @@ def _load(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
 
 
@@ -245,7 +245,9 @@ class HoldOutcome:
 
 
 class NotHeld(HoldOutcome):
-    """A node that the cap, or a count that cannot be read, keeps in service."""
+    """A changed node that is not drained, and is in service now or once another user returns it:
+    by the cap, by a count that cannot be read, or because that user drained or reserved it.
+    """
 
 
 @contextlib.contextmanager
@@ -324,8 +326,8 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[HoldOutco
 
 
 def _note_not_held(store: Path, noted: Collection[str], outcomes: Sequence[HoldOutcome]) -> None:
-    """Note which changed nodes stay in service: what a pass prints at boot may go unread. The
-    note goes when the node is held, as it was accepted, or accepted as it is.
+    """Note which changed nodes are not held: what a pass prints at boot may go unread. The note
+    goes when the node is held, as it was accepted, or accepted as it is.
     """
     for outcome in outcomes:
         if isinstance(outcome, NotHeld):
@@ -359,16 +361,14 @@ def _listed(changed: Sequence[Change]) -> str:
 
 
 def drain_within_cap(
-    store: Path, rules: Rules, reasons: Mapping[str, str], act: bool, run: str = ""
+    store: Path, rules: Rules, reasons: Mapping[str, str], act: bool
 ) -> list[HoldOutcome]:
-    """Drain these nodes, each with its reason, as far as the cap lets.
-
-    `run` is the reservation of the gate run that asks for it; nodes in any other one are left
-    alone. Raises StoreError, SlurmError.
+    """Drain these nodes, each with its reason, as far as the cap lets. Raises StoreError,
+    SlurmError.
     """
     # Outside of the lock: after an outage a whole cluster's nodes come to it at once.
     states = slurm_nodes.show()
-    outcomes = {name: _reason_not_to_drain(name, states.get(name), run) for name in reasons}
+    outcomes = {name: _reason_not_to_drain(name, states.get(name)) for name in reasons}
     wanted = [name for name, outcome in outcomes.items() if outcome is None]
     if wanted:
         with (
@@ -378,22 +378,30 @@ def drain_within_cap(
             )
         ):
             left = {name: states[name] for name in wanted}
-            for outcome in _keep_out(store, rules, reasons, left, act, now, run if late else None):
+            for outcome in _keep_out(store, rules, reasons, left, act, now, late):
                 outcomes[outcome.node] = outcome
     return [outcome for outcome in outcomes.values() if outcome is not None]
 
 
-def _reason_not_to_drain(name: str, state: SlurmNode | None, run: str) -> HoldOutcome | None:
-    """What there is to say of a node that is not to be drained; None of one that is."""
+def _reason_not_to_drain(name: str, state: SlurmNode | None) -> HoldOutcome | None:
+    """What there is to say of a node that is not to be drained; None of one that is.
+
+    A partner of a gate run is drained as any node in service: no step of the run looks at it again
+    before it returns. A gate run decides the nodes under test itself.
+    """
     if state is None:
         return HoldOutcome(name, "alarm", why=slurm_nodes.UNKNOWN)
     if state.stays_drained:
-        return HoldOutcome(name, "was held" if state.drained_by_us else "alarm", why=state.reason)
-    if state.flags & {"RESERVED", "MAINTENANCE"} and state.reservations != (run,):
-        # A gate run has it, or its administrators.
-        return HoldOutcome(
-            name, "alarm", why=f"{state.unavailable_reason} ({state.state}), left alone"
-        )
+        if state.drained_by_us:
+            return HoldOutcome(name, "was held", why=state.reason)
+        return NotHeld(name, "alarm", why=f"not held: it was {state.unavailable_reason}")
+    if state.under_test:
+        why = f"{state.unavailable_reason} ({state.state}), left to the gate run"
+        return HoldOutcome(name, "alarm", why=why)
+    reserved = state.flags & {"RESERVED", "MAINTENANCE"}
+    if reserved and (state.foreign_reservations or not state.reservations):
+        why = f"not held: it was {state.unavailable_reason} ({state.state})"
+        return NotHeld(name, "alarm", why=why)
     return None
 
 
@@ -411,11 +419,9 @@ def _keep_out(
     wanted: Mapping[str, SlurmNode],
     act: bool,
     now: float,
-    again: str | None,
+    again: bool,
 ) -> Iterator[HoldOutcome]:
-    """`again` is the reservation by which nodes are looked at again, as others were at work since
-    the last look; None where that was just now.
-    """
+    """`again`: look at each node again, as others were at work since the last look."""
     full = ""
     try:
         holds = _held_lately(store, now, rules.window_s)
@@ -427,10 +433,7 @@ def _keep_out(
         if full:
             yield NotHeld(name, "alarm", why=f"not held: {full}")
             continue
-        if (
-            again is not None
-            and (outcome := _reason_not_to_drain(name, _look_at(name), again)) is not None
-        ):
+        if again and (outcome := _reason_not_to_drain(name, _look_at(name))) is not None:
             yield outcome
             continue
         holds.append({"node": name, "at": now, "why": reasons[name]})

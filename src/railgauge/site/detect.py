@@ -150,7 +150,7 @@ def documents(answer: str, partition: str) -> list[Document]:
     for text in srun_output.texts(answer).values():
         try:
             document = json.loads(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if isinstance(document, dict) and document.get("schema") == SCHEMA:
             printed.append(document)

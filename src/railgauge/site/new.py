@@ -63,11 +63,11 @@ def require_new(name: str, like: str) -> None:
             f"{name} is the name of a template",
             next_step=f"take another name: railgauge system new NAME --like {like}",
         )
-    if like not in (*templates.names(), *systems.names()):
+    if like not in (*templates.names(), *systems.known()):
         raise RailgaugeError(
             f"--like {like}: {shown(paths.TEMPLATES)}/ has no such template; it has: "
-            f"{', '.join(templates.names())}; and {shown(paths.SYSTEMS)}/ has no such system; it "
-            f"has: {', '.join(systems.names())}",
+            f"{', '.join(templates.names())}; nor is there such a system; there is: "
+            f"{', '.join(systems.known())}",
             next_step=f"railgauge system new {name} --like ONE_OF_THESE",
         )
     for path in (paths.SYSTEMS / name, references.path_for(name)):
@@ -99,11 +99,11 @@ def make(
     source = systems.load(like)
     mapping = mapped(source, slurm, choices) if slurm is not None else {}
     text, taken = references_text(name, like)
-    left = [item for item in _CHOSEN_THERE if (paths.SYSTEMS / like / item).exists()]
+    left = [item for item in _CHOSEN_THERE if (paths.system_folder(like) / item).exists()]
     with _folder_of_systems() as folder:
         target = folder / name
         ignored = shutil.ignore_patterns(*_LEFT_OUT, *_CHOSEN_THERE)
-        shutil.copytree(paths.SYSTEMS / like, target, symlinks=True, ignore=ignored)
+        shutil.copytree(paths.system_folder(like), target, symlinks=True, ignore=ignored)
         _rename_within(target, like, name)
         description = target / "reframe.yaml"
         changed = _description(description, name, host, mapping, filled or {}, access)
@@ -364,12 +364,11 @@ def references_text(name: str, like: str) -> tuple[str, str]:
     Published numbers hold for the class of machine. Baselines and floors are of one site; a ratio
     is of machines that were tuned.
     """
-    path = references.path_for(like)
-    if not path.exists():
-        taken = f"no numbers, as {shown(path)} does not exist"
-        return f"{_NO_NUMBER}system: {name}\nreferences: []\n", taken
     stored = references.load(like)
-    text = path.read_text(encoding="utf-8")
+    if not stored.path.exists():
+        taken = f"no numbers, as {shown(stored.path)} does not exist"
+        return f"{_NO_NUMBER}system: {name}\nreferences: []\n", taken
+    text = stored.path.read_text(encoding="utf-8")
     numbers = sum(len(entry.metrics) for entry in stored.entries)
     kept = sum(len(_published_in(entry)) for entry in stored.entries)
     dropped = numbers - kept + len(stored.ratios)

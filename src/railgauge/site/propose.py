@@ -19,7 +19,7 @@ def listing() -> list[str]:
     lines = ["templates, which hold nothing of anybody's machines:"]
     lines += [f"  {name:<14} {_descr(templates.load(name))}" for name in templates.names()]
     lines += ["systems that are described, with published numbers:"]
-    for name in systems.names():
+    for name in systems.known():
         # One that is broken is what `system check` reports.
         with contextlib.suppress(ConfigurationError):
             lines.append(f"  {name:<14} {_descr(systems.load(name))}")
@@ -62,7 +62,7 @@ def _with_gpus(model: str, count: int) -> str:
     Of several the one with as many of them a node.
     """
     fitting: dict[str, int] = {}
-    for name in systems.names():
+    for name in systems.known():
         with contextlib.suppress(ConfigurationError):
             for partition in systems.load(name).partitions:
                 fabric = partition.extras.nccl

@@ -132,7 +132,7 @@ def _started(look: Look) -> Iterator[Line]:
 
 def _good(partition: Partition, look: Look, nodes: Sequence[str]) -> Iterator[Line]:
     names = hostlist.fold(nodes)
-    text = f"{names} see {paths.HOME} and write into {paths.results_root()}"
+    text = f"{names} see {paths.PROGRAM} and write into {paths.results_root()}"
     yield Line("ok", f"{partition.name}: folders", text)
     versions = _by_value({node: look.nodes[node].python for node in nodes})
     versions_text = ", ".join(

@@ -17,13 +17,13 @@ def set_down_since(since: Mapping[str, datetime.datetime]) -> dict[str, SlurmNod
     """The nodes that a person has set down since the node's own moment, each as it was then.
 
     With ReturnToService=2 such a node comes back within seconds, and its state shows nothing of it.
-    A reboot is no setting down. Empty where accounting does not answer.
+    A reboot is no setting down. SlurmError where accounting does not answer.
     """
     if not since:
         return {}
     starts = {name: began.astimezone().replace(tzinfo=None) for name, began in since.items()}
     first = min(starts.values()).isoformat("T", "seconds")
-    printed, _ = client.answer(
+    printed = client.output(
         *("sacctmgr", "--noheader", "--parsable2", "list", "event"),
         *(f"nodes={slurm_nodes.fold(sorted(since))}", f"start={first}"),
         "format=nodename,start,state,reason,user",

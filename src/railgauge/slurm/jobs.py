@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pwd
 import re
+import time
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -43,6 +44,18 @@ _REFUSED = (
         "access of the partition",
     ),
 )
+
+
+#: What sbatch says where the controller ended before its answer: Slurm may have the job or not.
+#: Seen of 26.05.5.
+_NO_ANSWER = re.compile(
+    r"Batch job submission failed: (Connection reset by peer|Unexpected message received"
+    r"|Zero Bytes were transmitted or received|Socket timed out on send/recv operation"
+    r"|Unable to contact slurm controller)"
+)
+
+#: How long a controller that is restarted may take to answer again.
+_RESTART_S = 60.0
 
 
 class Refusal(NamedTuple):
@@ -174,6 +187,38 @@ def shrink(job_id: str, nodes: Collection[str]) -> None:
         *("scontrol", "update", f"jobid={job_id}", f"reqnodelist={hostlist.fold(nodes)}"),
         *(f"numnodes={count}-{count}", f"numtasks={count}"),
     )
+
+
+def was_not_answered(stderr: str) -> bool:
+    """Whether sbatch, by its standard error, does not know if Slurm has the job."""
+    return _NO_ANSWER.search(stderr) is not None
+
+
+def cancel_unanswered(name: str, known: Collection[str]) -> None:
+    """Cancel the jobs of this campaign with that name that are not `known`: Slurm has accepted them
+    without an answer. Waits for a controller that restarts; SlurmError where it does not come back,
+    and outside of a campaign, where nothing tells whose a job is.
+    """
+    campaign = paths.campaign_folder()
+    if campaign is None:
+        raise SlurmError("nothing tells whose the jobs with this name are")
+    listed = _when_back("squeue", "--noheader", "--all", f"--name={name}", "--format=%A %k")
+    rows = [line.split() for line in listed.splitlines()]
+    of_campaign = [row[0] for row in rows if row[1:] == [f"{_CAMPAIGN}{campaign.name}"]]
+    if unanswered := sorted(set(of_campaign).difference(known)):
+        client.output("scancel", *unanswered)
+
+
+def _when_back(*command: str) -> str:
+    """What a command prints once the controller answers; SlurmError where it does not in time."""
+    deadline = time.monotonic() + _RESTART_S
+    while True:
+        try:
+            return client.output(*command)
+        except SlurmError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)
 
 
 def cancel_jobs_of(campaign: str) -> list[str]:

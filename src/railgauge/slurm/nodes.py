@@ -20,6 +20,10 @@ OURS = "railgauge: "
 #: Beginning of the name of every reservation that a gate run made.
 OUR_RESERVATIONS = "railgauge_"
 
+#: End of the name of a gate run's second reservation, which no job uses: it holds the nodes that
+#: are not accepted yet.
+UNTESTED = "_untested"
+
 #: Time after the start of slurmctld until a node must have registered.
 REGISTERED_S = 30
 
@@ -184,6 +188,12 @@ class SlurmNode:
     def foreign_reservations(self) -> tuple[str, ...]:
         """Its reservations that no gate run made: their owners decide what happens in them."""
         return tuple(r for r in self.reservations if not r.startswith(OUR_RESERVATIONS))
+
+    @property
+    def under_test(self) -> bool:
+        """Whether a gate run has it that has not accepted it; a partner of the test is not."""
+        ours = (name for name in self.reservations if name.startswith(OUR_RESERVATIONS))
+        return any(name.endswith(UNTESTED) for name in ours)
 
     @property
     def unavailable_reason(self) -> str:

@@ -8,14 +8,15 @@ from collections.abc import Collection
 
 from railgauge import hostlist
 from railgauge.slurm import client
-from railgauge.slurm.nodes import reservations
+from railgauge.slurm.nodes import UNTESTED, reservations
 
 #: Set by `railgauge gate run`: the reservation that all jobs of this process's tests run in.
 RESERVATION_VARIABLE = "RAILGAUGE_RESERVATION"
 
-#: Suffix of the name of a gate run's second reservation, which no job uses: it holds the nodes that
-#: are not accepted yet.
-UNTESTED = "_untested"
+#: A reservation begins so long ago by this host's clock, by which scontrol reads its times: it has
+#: then begun for the controller too, unless their clocks differ by so much that munge refuses
+#: (300 s, munged(8) --ttl). Slurm takes a start of up to 600 s ago (MAX_RESV_DELAY, reservation.c).
+_BEGAN_BEFORE_S = 290
 
 
 def ours() -> set[str]:
@@ -41,13 +42,14 @@ def nodes_of(name: str) -> tuple[str, ...] | None:
 def reserve(name: str, nodes: Collection[str], lease_s: int | None = None) -> None:
     """Nodes on which only this user's jobs start that name the reservation.
 
-    It ends `lease_s` seconds from now, never where that is None. MAINT: it may lie over others',
-    its own jobs start there all the same, and it counts as maintenance. IGNORE_JOBS: running jobs
-    go on.
+    It ends `lease_s` seconds from now, or in a year where that is None: Slurm has no longer one
+    (UNLIMITED, reservation.c). MAINT: it may lie over others', its own jobs start there all the
+    same, and it counts as maintenance. IGNORE_JOBS: running jobs go on.
     """
     client.output(
         *("scontrol", "create", "reservation", f"reservationname={name}"),
-        *(f"nodes={hostlist.fold(nodes)}", f"users={getpass.getuser()}", "starttime=now"),
+        *(f"nodes={hostlist.fold(nodes)}", f"users={getpass.getuser()}"),
+        f"starttime=now-{_BEGAN_BEFORE_S}",
         "duration=UNLIMITED" if lease_s is None else f"endtime=now+{lease_s}",
         "flags=MAINT,IGNORE_JOBS",
     )

@@ -39,7 +39,7 @@ def tools(where: Path) -> list[dict[str, str]]:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         return [{key: str(tool[key]) for key in KEYS} for tool in stored]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(
             f"{path}: found no list of tools: {type(error).__name__}: {error}",
             next_step=f"rm -r {where}, then make stack SYSTEM={where.name}, without ONLY",

@@ -119,11 +119,24 @@ def __getattr__(name: str) -> Any:
 
 
 def names() -> list[str]:
+    """The systems of the site."""
     return sorted(path.parent.name for path in paths.SYSTEMS.glob("*/reframe.yaml"))
 
 
+def known() -> list[str]:
+    """The systems of the site, and those that come with the program: of the lab, and others to
+    rehearse or to copy.
+    """
+    return sorted([*names(), *paths.systems_of_program()])
+
+
+def of_session() -> list[str]:
+    """The systems that a session of ReFrame reads: those of the site, and the chosen one."""
+    return [name for name in known() if name in names() or name == selected()]
+
+
 def _file(name: str) -> Path:
-    return paths.SYSTEMS / name / "reframe.yaml"
+    return paths.system_folder(name) / "reframe.yaml"
 
 
 @cache
@@ -141,13 +154,13 @@ def load(name: str) -> System:
         raise ConfigurationError(
             f"{_file(name)}: name is {system.name!r}, expected that of the folder, {name!r}"
         )
-    if rehearsal.scenario() is not None and name == rehearsed():
+    if rehearsal.scenario() is not None and name == selected():
         return System.model_validate(rehearsal.staged(entry(name)))
     return system
 
 
 def _require_known(name: str) -> None:
-    if name not in names():
+    if name not in known():
         raise ConfigurationError(
             f"system {name!r} is unknown; {paths.SYSTEMS}/ has: {', '.join(names()) or 'none'}",
             next_step=f"name one of these, or: railgauge system new {name}",
@@ -158,7 +171,7 @@ def least_changes(name: str) -> dict[str, float]:
     """Partition -> the smallest change that matters (a fraction); empty for a system that is not
     described.
     """
-    if name not in names():
+    if name not in known():
         return {}
     return {one.name: one.extras.least_change for one in load(name).partitions}
 
@@ -166,7 +179,7 @@ def least_changes(name: str) -> dict[str, float]:
 def is_of_lab(name: str) -> bool:
     """Whether the embedded cluster stages this system: `railgauge lab up --system NAME`."""
     try:
-        return (paths.SYSTEMS / name / "lab.yaml").exists()
+        return (paths.system_folder(name) / "lab.yaml").exists()
     except OSError:
         # No file has so long a name.
         return False
@@ -180,8 +193,8 @@ def entry(name: str) -> dict[str, Any]:
     return entry
 
 
-def rehearsed() -> str:
-    """The system that a rehearsal stages, in a process that runs one."""
+def selected() -> str:
+    """The system that RFM_SYSTEM names, without its partition; empty where it names none."""
     return os.environ.get("RFM_SYSTEM", "").partition(":")[0]
 
 
@@ -194,7 +207,8 @@ def matches(system: System, host: str) -> bool:
 
 def of_host(host: str) -> list[str]:
     """The systems with `hostnames` that match a host: those of the site, else that of the lab."""
-    matching = [name for name in names() if matches(load(name), host)]
+    described = [name for name in known() if name in names() or is_of_lab(name)]
+    matching = [name for name in described if matches(load(name), host)]
     return [name for name in matching if not is_of_lab(name)] or matching
 
 
@@ -233,6 +247,6 @@ def chosen(option: str | None = None) -> str:
 
     ConfigurationError where it is not described.
     """
-    name = option or os.environ.get("RFM_SYSTEM", "").partition(":")[0] or current()
+    name = option or selected() or current()
     _require_known(name)
     return name

@@ -88,7 +88,7 @@ class Expected(Strict):
 
 
 def path_for(system: str) -> Path:
-    return paths.SYSTEMS / system / "expected.yaml"
+    return paths.system_folder(system) / "expected.yaml"
 
 
 def load(system: str) -> Expected | None:

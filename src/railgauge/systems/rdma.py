@@ -56,6 +56,10 @@ class Perftest(Strict):
     """
     cuda: bool = False
     """Give buffers in GPU memory (perftest built with CUDA)."""
+    data_validation: bool = False
+    """RdmaDataValidation compares all bytes that arrive, over each rail (perftest 26.04 or later on
+    every node). That needs CPU time and memory, and lowers the bandwidth of its own run.
+    """
 
 
 class Rdma(Strict):

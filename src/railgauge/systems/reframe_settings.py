@@ -24,10 +24,10 @@ def site_configuration() -> dict[str, Any]:
     session, results = paths.session_folder(), paths.results_root() / "history.db"
     history.drop_half_made(results)
     entries = []
-    for name in systems.names():
+    for name in systems.of_session():
         systems.load(name)  # its errors say more than ReFrame's
         entry = systems.entry(name)
-        if rehearsal.scenario() is not None and name == systems.rehearsed():
+        if rehearsal.scenario() is not None and name == systems.selected():
             entry = rehearsal.staged(entry)
         else:
             entry = _with_stack(entry)

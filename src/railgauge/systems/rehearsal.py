@@ -240,7 +240,7 @@ def require_lab() -> None:
     """PrerequisiteError while the lab is down: whatever Slurm there is would get the jobs."""
     if lab.first_process(paths.lab_folder()) is None:
         raise PrerequisiteError(
-            "the lab of this checkout is not up, and a rehearsal runs in nothing else",
+            f"the lab in {paths.lab_folder()} is not up, and a rehearsal runs in nothing else",
             next_step="railgauge lab up --nodes n[1-4]",
         )
 

@@ -67,7 +67,8 @@ class Reading:
     sizes, ranks, hosts); a check compares them with its request. `moved` is the payload that the
     tool reports; the counters of the devices must agree with it. `simulated` output comes from a
     stand-in program. `notes` are worth knowing and change no verdict. `inconclusive`: the tool
-    could not measure for the reason given, which says nothing about the network.
+    could not measure for the reason given, which says nothing about the network. `corrupt`: bytes
+    arrived as others than were sent.
     """
 
     ok: bool
@@ -79,6 +80,7 @@ class Reading:
     notes: tuple[str, ...] = ()
     moved: tuple[Moved, ...] = ()
     inconclusive: bool = False
+    corrupt: bool = False
 
     def with_state(self, state: str) -> Reading:
         """The same, with a state as part of what its numbers measure: `write rdma_cm`."""
@@ -130,8 +132,9 @@ class Reading:
         notes: tuple[str, ...] = (),
         moved: tuple[Moved, ...] = (),
         inconclusive: bool = False,
+        corrupt: bool = False,
     ) -> Reading:
         return cls(
             *(False, reason, completeness, measurements, seen or {}),
-            *(simulated, notes, moved, inconclusive),
+            *(simulated, notes, moved, inconclusive, corrupt),
         )

@@ -86,7 +86,8 @@ def parse(outputs: Mapping[int, Output], options: Options) -> Printed:
 
     Several worlds of one rank each print as many lines too many.
     """
-    values = _values(outputs, options)
+    groups = _groups(outputs, options.converged, options.lines, "what it came to")
+    values = [value for _, value in groups]
     for value in values:
         _require(value, options)
     if options.end is not None:
@@ -178,11 +179,6 @@ def _groups(
         if not whole:
             raise ParseError(number, "no end of line", "a whole line")
     return [(number, match[1] or "") for number, match, _ in matches]
-
-
-def _values(outputs: Mapping[int, Output], options: Options) -> list[str]:
-    groups = _groups(outputs, options.converged, options.lines, "what it came to")
-    return [value for _, value in groups]
 
 
 def _require(value: str, options: Options) -> None:

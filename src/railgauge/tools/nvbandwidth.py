@@ -36,9 +36,18 @@ def tests(value: str) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The tests that were asked for."""
+    """The tests that were asked for, and the node of each MPI process in tests of several nodes."""
 
     tests: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
+
+
+def options_of(gpus: int) -> Options:
+    """The tests that a node with so many GPUs can run."""
+    tests = (
+        ONE_NODE if gpus > 1 else tuple(t for t in ONE_NODE if WAYS[t] in ("from_host", "to_host"))
+    )
+    return Options(tests)
 
 
 def version_argv() -> list[str]:
@@ -49,6 +58,13 @@ def version_argv() -> list[str]:
 def argv(options: Options) -> list[str]:
     """The command; without -d it binds itself to the CPUs near each GPU."""
     return [TOOL, "--json", "--testcase", *options.tests]
+
+
+def multinode_argv(options: Options, folder: str) -> list[str]:
+    """The command of every MPI process: as text, since JSON has the GPUs of the first node only.
+    It leaves CPUs to the launcher, as between GPUs no CPU copies.
+    """
+    return [f"{folder}/{TOOL}", "--disableAffinity", "--testcase", *options.tests]
 
 
 #: Tests of single copies, and which way data goes. A GPU of a row reads from that of a column or
@@ -69,6 +85,9 @@ WAYS: Mapping[str, gpu_copies.Way] = {
 
 #: How tests of several nodes begin.
 _SEVERAL = "multinode_"
+
+#: The tests of several nodes by their copy engines.
+MULTINODE = tuple(test for test in WAYS if test.endswith("_ce") and test.startswith(_SEVERAL))
 
 #: The tests of one node by its copy engines.
 ONE_NODE = tuple(test for test in WAYS if test.endswith("_ce") and not test.startswith(_SEVERAL))
@@ -345,7 +364,10 @@ def copies(seen: Mapping[str, Any], bounds: Mapping[str, float]) -> list[gpu_cop
     ]
 
 
-_PROCESS = re.compile(r"Process +([0-9]{1,5}) \((\S{1,255})\): device ([0-9]{1,4}): .*")
+#: The domain of a host is left out, as nodes leave it out where they say their names.
+_PROCESS = re.compile(
+    r"Process +([0-9]{1,5}) \(([^\s.]{1,255})(?:\.\S{1,255})?\): device ([0-9]{1,4}): .*"
+)
 _HOST = re.compile(r".*\) ?: \((\S{1,255})\)")
 
 
@@ -402,6 +424,7 @@ def _conclude(output: Output, options: Options | None) -> Conclusion:
         f"{matrix.test}: nothing measured" for matrix in output.matrices if not matrix.measured
     ]
     complaints += _odd_shapes(output)
+    complaints += _odd_processes(seen, options)
     if options is not None and output.tests != options.tests:
         asked = ", ".join(options.tests)
         complaints.append(f"the tests are {', '.join(output.tests)}, expected {asked}")
@@ -430,6 +453,22 @@ def _odd_shapes(output: Output) -> Iterator[str]:
         if (rows, columns) != (1 if of_host else gpus, gpus):
             expected = f"{'a row' if of_host else f'{gpus} rows'} of {gpus}"
             yield f"{matrix.test}: {rows} rows of {columns}, expected {expected}"
+
+
+def _odd_processes(seen: Mapping[str, Any], options: Options | None) -> Iterator[str]:
+    """MPI processes that are not where they were started, or share a GPU: a node lacks one."""
+    if options is None or not options.hosts:
+        return
+    processes = [*filter(None, map(_PROCESS.fullmatch, map(str, seen.get("devices", ()))))]
+    hosts = tuple(one[2] for one in processes)
+    if hosts != options.hosts:
+        found = ", ".join(dict.fromkeys(hosts)) or "no process"
+        expected = ", ".join(dict.fromkeys(options.hosts))
+        yield f"{len(hosts)} processes on {found}, expected {len(options.hosts)} on {expected}"
+    gpus = [f"GPU {one[3]} of {one[2]}" for one in processes]
+    for gpu in dict.fromkeys(gpus):
+        if gpus.count(gpu) > 1:
+            yield f"{gpus.count(gpu)} processes use {gpu}, expected one"
 
 
 def _measurements(matrix: Matrix) -> Iterator[Measurement]:

@@ -28,7 +28,7 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Provenance, Reference
 from railgauge.systems.application import Application, Converged
-from railgauge.tools import Completeness, Reading, iperf2, iperf3, mpi_world
+from railgauge.tools import Completeness, Reading, iperf2, iperf3, mpi_world, perftest
 
 
 class Probe:
@@ -339,6 +339,55 @@ class EndedByTerm(SweepCheck):
             expected_run_s=4,
             run_limit_s=10,
         )
+
+
+#: A server, or a client with an address, that prints an output once the two have met.
+_SAYS = """
+import socket, sys
+address, port, text = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+if address:
+    socket.create_connection((address, port)).close()
+else:
+    with socket.create_server(("", port)) as server:
+        server.accept()
+print(text, end="")
+"""
+
+
+@rfm.simple_test
+class CorruptData(SweepCheck):
+    """perftest ends with 0, and with a good bandwidth, where its validation of the data failed."""
+
+    sweep = parameter([SweepCase("ns", (PairCase("ns", "n1", "n2"),))])
+    tool = perftest
+    metrics = ["bandwidth_65536B"]
+
+    def run_at(self, place, partition):
+        how = {"bidirectional": True, "iterations": 200, "data_validation": True}
+        options = perftest.Options("write", "bw", 65536, **how)
+        # As in tests/unit/checks/rdma/test_data_validation.py.
+        passed = "VALIDATION: PASSED - 100 chunks, 6553600 bytes"
+        corrupt = "VALIDATION: FAILED - 2 error(s), first at QP 0, Chunk 17, Offset 4096"
+        says = ["python3", "-c", _SAYS]
+        server = [*says, "", "{port}", self.printed("server") + corrupt + "\n"]
+        client = [*says, "{server}", "{port}", self.printed("client") + passed + "\n"]
+        return PairRun(
+            place=place,
+            partition=partition,
+            tool=PairTool(
+                module=perftest,
+                options=options,
+                server=server,
+                client=client,
+                version=["echo", "stand-in"],
+            ),
+            expected_run_s=3,
+            run_limit_s=10,
+        )
+
+    def printed(self, side):
+        recorded = Path(__file__).parents[2] / f"data/perftest/bidirectional-{side}.txt"
+        return recorded.read_text(encoding="utf-8")
 
 
 @rfm.simple_test

@@ -12,7 +12,7 @@ from tests.command_line import invoke
 from tests.unit.widths import assert_fits
 
 
-@pytest.mark.parametrize("text", ["[]", "5", '"accept"', "[" * 100_000, "{", b"\xff"])
+@pytest.mark.parametrize("text", ["[]", "5", '"accept"', "{", b"\xff"])
 @pytest.mark.parametrize("name", ["verdict.json", "campaign.json"])
 def test_a_damaged_file_leaves_the_others_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str | bytes

@@ -12,6 +12,7 @@ import pytest
 
 from railgauge import paths
 from railgauge.cli import cli
+from railgauge.cli.lazy import LazyGroup
 from railgauge.common.errors import RailgaugeError
 from railgauge.model import limits
 from tests.command_line import invoke, railgauge
@@ -228,6 +229,21 @@ def test_only_the_command_that_is_called_is_loaded() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_help_lists_each_command_once_below_its_task() -> None:
+    assert isinstance(cli, LazyGroup)
+    listed = [name for names in cli.sections.values() for name in names]
+    assert sorted(listed) == cli.list_commands(click.Context(cli))
+    lines = invoke(cli, ["--help"]).stdout.splitlines()
+    assert all(f"{heading}:" in lines for heading in cli.sections) and "Commands:" not in lines
+    assert [
+        line.split()[0] for line in lines if line.split()[:1] and line.split()[0] in listed
+    ] == (listed)
+
+
+def test_a_group_without_sections_lists_its_commands_in_one() -> None:
+    assert "\nCommands:\n  adopt " in invoke(cli, ["gate", "--help"]).stdout
 
 
 def test_every_command_is_found() -> None:

@@ -38,7 +38,8 @@ def empty(tmp_path: Path) -> str:
 def test_tools_that_people_run_by_hand_have_a_command() -> None:
     assert [
         *("all_reduce_bench", "fabtests", "hp2p", "iperf2", "iperf3", "nccl-log", "nccl-tests"),
-        *("ncclras", "nvbandwidth", "osu", "perftest", "qperf", "sockperf", "ucx_perftest", "wdt"),
+        *("ncclras", "nvbandwidth", "osu", "perftest", "qperf", "sockperf", "transferbench"),
+        *("ucx_perftest", "wdt"),
     ] == TOOLS
 
 

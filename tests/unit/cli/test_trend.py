@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,6 +85,43 @@ def test_a_campaign_with_another_firmware_is_marked(root: Path) -> None:
     leave(root)
     marked = [line for line in trend().output.splitlines() if "changed" in line]
     assert len(marked) == 1 and measured.name(6) in marked[0] and "n[1-2]" in marked[0]
+
+
+def two_series(root: Path, before: dict[str, Any], later: dict[str, Any]) -> list[Any]:
+    """The conditions of six campaigns `before`, and of six `later` that measure 3 % less."""
+    for number in range(12):
+        values = dict.fromkeys(PLACES, 380.0 if number < 6 else 368.6)
+        measured.leave(root, number, values, **(later if number >= 6 else before))
+    answer = trend("--json")
+    assert answer.exit_code == 0
+    found = json.loads(answer.output)
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "named"),
+    [
+        ({"version": "6.24"}, {"version": "6.29"}, ", perftest of 26.04 and later"),
+        ({"warmup": 1}, {"warmup": 5}, "warm-up 5"),
+    ],
+)
+def test_no_series_goes_across_what_changes_the_numbers(
+    root: Path, before: dict[str, Any], later: dict[str, Any], named: str
+) -> None:
+    """All twelve campaigns in one series would decline."""
+    series = two_series(root, before, later)
+    assert [len(one["points"]) for one in series] == [6, 6]
+    assert series[0]["condition"] != series[1]["condition"]
+    assert any(one["condition"].endswith(named) for one in series)
+
+
+def test_another_version_that_changes_no_number_is_marked(root: Path) -> None:
+    leave(root, many=3)
+    measured.leave(root, 3, dict.fromkeys(PLACES, 380.0), version="6.25")
+    lines = trend().output.splitlines()
+    (marked,) = [line for line in lines if "now Version: 6.25" in line]
+    assert measured.name(3) in marked
 
 
 def test_programs_get_json(root: Path) -> None:

@@ -167,6 +167,15 @@ def test_a_node_that_is_to_be_down_after_its_reboot_is_not_held(area: Path, node
     assert outcome.state == "alarm" and not nodes.show(["n1"])["n1"].in_service
 
 
+def test_a_partner_that_changed_during_a_test_is_held(area: Path, nodes: Slurm) -> None:
+    """The run returns it as it borrowed it, and looks at it no more."""
+    nodes.reserve("railgauge_20261121T100000Z_abcd_untested", ["n1"])
+    nodes.reserve("railgauge_20261121T100000Z_abcd", ["n1", "n2"])
+    found = node_gate.hold(area, {n: document(n, "6.13") for n in ("n1", "n2")}, act=True)
+    nodes.reserved.clear()
+    assert states(found) == {"n1": "alarm", "n2": "held"} and "n2" not in nodes.open()
+
+
 def test_without_act_nothing_is_drained(area: Path, nodes: Slurm) -> None:
     outcomes = node_gate.hold(area, {"n1": document("n1", "6.13")}, act=False)
     assert states(outcomes) == {"n1": "changed"}

@@ -16,6 +16,7 @@ import pytest
 from railgauge.cluster import store
 from railgauge.gate import coverage
 from railgauge.node import gate as node_gate
+from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
 from .cluster import Slurm, document, said, taken
@@ -80,15 +81,40 @@ def test_a_damaged_note_is_one(area: Path) -> None:
     assert "is damaged" in store.not_held("lab", "n3")
 
 
-@pytest.mark.parametrize("how", ["drained by an admin", "in a gate run"])
-def test_a_node_out_of_service_is_not_noted(area: Path, nodes: Slurm, how: str) -> None:
-    if how == "in a gate run":
-        nodes.reserve("railgauge_20261121T100000Z_abcd", ["n4"])
-    else:
+def test_a_node_under_test_is_not_noted(area: Path, nodes: Slurm) -> None:
+    """Its gate run decides it."""
+    for end in ("", slurm_nodes.UNTESTED):
+        nodes.reserve(f"railgauge_20261121T100000Z_abcd{end}", ["n4"])
+    (outcome,) = node_gate.hold(area, {"n4": document("n4", "6.13")}, act=True)
+    assert outcome.why.endswith("left to the gate run")
+    assert store.not_held("lab", "n4") == "" and not nodes.show(["n4"])["n4"].drained
+
+
+@pytest.mark.parametrize("how", ["drained by root: bad fan", "in reservation hpl"])
+def test_what_changed_in_another_users_hands_is_shown_once_it_is_back(
+    area: Path, nodes: Slurm, how: str
+) -> None:
+    """They return it untested, and its next start may be months away."""
+    if "drained" in how:
         nodes.drain(["n4"], "bad fan", by="")
-    nodes.kernel["n4"] = "6.13"
+    else:
+        nodes.reserve("hpl", ["n4"])
     node_gate.hold(area, {"n4": document("n4", "6.13")}, act=True)
-    assert store.not_held("lab", "n4") == ""
+    assert how not in said("status")[0].partition("n4: changed")[2]
+    nodes.flags["n4"] -= {"DRAIN"}
+    nodes.reserved.clear()
+    assert nodes.show(["n4"])["n4"].in_service
+    words = " ".join(said("status")[0].split())
+    assert f"changed, and not held: it was {how}" in words
+    assert "railgauge gate hold --nodes n[3-4] --act" in words
+
+
+def test_max_hold_is_no_reason_where_another_user_had_the_node(area: Path, nodes: Slurm) -> None:
+    node_gate.not_held_path(area, "n3").unlink()
+    nodes.reserve("hpl", ["n4"])
+    node_gate.hold(area, {"n4": document("n4", "6.13")}, act=True)
+    nodes.reserved.clear()
+    assert "and not held\n  next: railgauge gate hold --nodes n4 --act" in said("status")[0]
 
 
 def test_it_is_not_shown_while_the_node_is_out_of_service(nodes: Slurm) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import fcntl
 import json
@@ -295,6 +296,23 @@ def test_what_a_person_did_counts_from_the_last_campaign_that_measured_the_node(
 # ---- a campaign that is interrupted ----
 
 
+def test_while_accounting_is_silent_no_node_returns(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person may have set it down in the test, and Slurm have returned it."""
+    tests.bad = set()
+    held(nodes, "n1")
+    with monkeypatch.context() as silent:
+        silent.setattr(events, "set_down_since", refused)
+        with pytest.raises(SlurmError):
+            go(nodes)
+    assert nodes.open() == {"n2", "n3", "n4"}
+    record = store.accepted("lab", "n1")
+    assert record is not None and record.fields["kernel/release"] == "6.12"
+    assert go(nodes).decided == {"n1": ""} and "n1" in nodes.open()
+    assert len(tests.made) == 1
+
+
 @pytest.mark.parametrize("bad", [set(), {"n1"}, {"n3"}])
 def test_after_an_interrupt_no_other_campaign_begins(
     area: Path, nodes: Slurm, tests: Campaigns, bad: set[str]
@@ -477,6 +495,63 @@ def test_a_campaign_that_is_dropped_leaves_no_jobs(
 
     run.finish(planned, [], lambda _: None)
     assert dropped in nodes.cancelled and "n1" in nodes.open()
+
+
+# ---- a run, killed before an update of Railgauge, goes on with the new version ----
+
+
+def updated(tests: Campaigns) -> None:
+    """What `accept.resume` then says: the program is one of the files that a campaign is judged by
+    (tests/unit/acceptance/test_resume.py).
+    """
+    [name] = tests.made
+    tests.changed = f"/railgauge has changed since campaign {name} began"
+
+
+def test_after_an_update_the_next_command_measures_again_and_ends_the_run(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad = set()
+    held(nodes, "n1")
+    broken = broken_off(tests, "n1")
+    updated(tests)
+    words, code = said("run", "--act")
+    assert f"{tests.changed}; measuring again" in words and code == 0
+    assert len(tests.made) == 2 and tests.resumed == []
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
+    assert [one.id for one in journal.runs("lab") if one.ended] == [broken.id]
+
+
+def test_after_an_update_a_node_that_had_failed_before_stays_out(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
+    tests.bad, tests.heals = {"n1"}, True
+    held(nodes, "n1")
+    broken_off(tests, "n1")
+    updated(tests)
+    assert gate("run", "--act") == 1
+    assert nodes.open() == {"n2", "n3", "n4"} and not nodes.reserved
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_a_run_is_continued_by_a_version_with_other_fields_in_its_journal(
+    area: Path, nodes: Slurm, tests: Campaigns, newer: bool
+) -> None:
+    """A newer version has fields that the journal lacks, an older one does not know some."""
+    tests.bad = set()
+    held(nodes, "n1")
+    broken = broken_off(tests, "n1")
+    updated(tests)
+    path = area / "runs" / f"{broken.id}.json"
+    kept = json.loads(path.read_text())
+    if newer:
+        for key in ("repaired", "undone", "lost"):
+            assert not kept.pop(key)
+    else:
+        kept["of_a_newer_version"] = {"n1": ["a", 1]}
+    path.write_text(json.dumps(kept))
+    assert gate("run", "--act") == 0
+    assert nodes.open() == {"n1", "n2", "n3", "n4"} and not nodes.reserved
 
 
 @pytest.mark.parametrize("guilty", ["n1", "n3"])
@@ -931,6 +1006,27 @@ def test_a_node_that_was_changed_since_its_test_does_not_return_by_it(
     assert record.fields["kernel/release"] == ("6.14" if changed else "6.13")
     assert ended.decided["n1"] == "" and len(tests.made) == 1 + changed
     assert "n1" in nodes.open()
+
+
+def test_without_a_boot_id_a_node_does_not_return_by_its_test(
+    area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been started again since."""
+    tests.bad = set()
+    held(nodes, "n1")
+    kill_at("judge", nodes)
+    unknown = dataclasses.replace(taken("n1", "6.13"), boot_id="")
+    everything = {**testing.in_campaign(None), "n1": unknown}  # type: ignore[arg-type]
+    monkeypatch.setattr(testing, "in_campaign", lambda _: everything)
+    collect = testing.inventories.collect
+
+    def without(*words: Any, **named: Any) -> Any:
+        seen, silent = collect(*words, **named)
+        return [dataclasses.replace(one, boot_id="") for one in seen], silent
+
+    monkeypatch.setattr(testing.inventories, "collect", without)
+    go(nodes)
+    assert len(tests.made) == 2
 
 
 def test_a_node_that_a_user_drained_since_it_was_accepted_is_theirs(

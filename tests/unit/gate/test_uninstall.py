@@ -123,6 +123,15 @@ def test_a_node_that_only_a_reservation_kept_out_is_drained_first(nodes: Slurm) 
     assert answer.exit_code == 1 and "n1: drained" in answer.stdout
 
 
+def test_a_node_that_left_the_description_is_drained_too(
+    nodes: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes.flags["old1"], nodes.reason["old1"] = {"IDLE"}, ("", "", "")
+    ended_run(nodes, "old1")
+    run("--act")
+    assert nodes.show(["old1"])["old1"].drained_by_us and nodes.reserved == {}
+
+
 def test_a_drained_node_stays_drained_and_is_named_with_what_returns_it(nodes: Slurm) -> None:
     nodes.drain(["n2"], "Iperf2Pair: 0.1 Gb/s")
     answer = run("--act")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from railgauge import processes
+from railgauge.cli import cli
 from railgauge.cluster import store
 from railgauge.common.errors import PrerequisiteError, RailgaugeError
 from railgauge.gate import journal, partners, roll, update
@@ -495,6 +496,32 @@ def test_an_update_that_runs_is_not_said_to_be_done(
     with left_in_update(["n1"], "sleep 600"):
         said, code = gate("update-done", "--nodes", "n1", "--act")
         assert code == 3 and "still runs" in said
+
+
+def test_a_node_that_is_back_by_itself_is_drained_before_the_word_is_kept(
+    area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in between, nothing but the journal would know that it is updated and untested."""
+    with left_in_update(["n1"], "exec sleep 600") as left:
+        assert left.update is not None
+        os.killpg(left.update.pid, signal.SIGKILL)
+        ends(left)
+        nodes.flags["n1"], nodes.reason["n1"] = {"IDLE"}, ("", "", "")
+
+        def killed(*_: object) -> None:
+            raise Killed
+
+        for target, name in ((Roll, "save"), (slurm_nodes, "drain")):
+            with monkeypatch.context() as patch, pytest.raises(Killed):
+                patch.setattr(target, name, killed)
+                cli.main(
+                    ["gate", "update-done", "--system", "lab", "--nodes", "n1", "--act"],
+                    standalone_mode=False,
+                )
+            assert "n1" in journal.in_update("lab", nodes.show())
+        assert "n1" not in nodes.open()
+        assert gate("update-done", "--nodes", "n1", "--act")[1] == 0
+    assert nodes.show(["n1"])["n1"].reason == "railgauge: updated, to be tested"
 
 
 def test_what_is_said_to_be_done_is_tested_next(area: Path, nodes: Slurm, good: Campaigns) -> None:

@@ -29,7 +29,7 @@ def installed(text: str) -> list[str]:
 
 @BOTH
 def test_an_image_takes_the_one_package_of_its_release(text: str) -> None:
-    (pattern,) = re.findall(r"(?:COPY\s+|^\s+)dist/(\S+) /tmp/$", text, re.MULTILINE)
+    (pattern,) = re.findall(r"(?:COPY\s+|^\s+)dist/(\S+) /opt/$", text, re.MULTILINE)
     names = {t.name: f"railgauge-0.2.0-{t.name}.x86_64.{t.kind}" for t in TARGETS}
     assert [t for t, name in names.items() if fnmatch.fnmatch(name, pattern)] == ["deb13"]
     assert base(text) == "debian:trixie-slim"
@@ -37,7 +37,7 @@ def test_an_image_takes_the_one_package_of_its_release(text: str) -> None:
 
 @BOTH
 def test_an_image_installs_the_file_that_it_copied(text: str) -> None:
-    assert "/tmp/railgauge-*.deb" in installed(text)
+    assert "/opt/railgauge-*.deb" in installed(text)
 
 
 def test_both_images_hold_the_same() -> None:

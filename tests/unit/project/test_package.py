@@ -63,10 +63,11 @@ def wheel(built: Path) -> Path:
     return found
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
-    """The program in an environment of its own, with the pinned packages."""
-    area = tmp_path_factory.mktemp("installed")
+REQUIREMENTS = paths.HOME / "requirements.txt"
+
+
+def install(wheel: Path, area: Path) -> Path:
+    """The program of the wheel in an environment of its own, with the pinned packages."""
     python = area / "venv" / "bin" / "python"
     for words in (
         (sys.executable, "-m", "venv", area / "venv"),
@@ -78,7 +79,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
     return area / "venv" / "bin" / "railgauge"
 
 
-REQUIREMENTS = paths.HOME / "requirements.txt"
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    return install(wheel, tmp_path_factory.mktemp("installed"))
 
 
 def test_another_clone_on_another_day_gives_the_same_bytes(built: Path, tmp_path: Path) -> None:
@@ -153,8 +156,10 @@ def test_what_measures_says_that_it_needs_a_site(installed: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def read_only(installed: Path, *words: str | Path, **more: str) -> str:
-    """What the program prints from a folder that it cannot write to, also as root."""
+def start_read_only(
+    installed: Path, *words: str | Path, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the program from a folder that it cannot write to, also as root."""
     venv = installed.parents[1]
     for path in (venv, *venv.rglob("*")):
         if not path.is_symlink():
@@ -163,7 +168,12 @@ def read_only(installed: Path, *words: str | Path, **more: str) -> str:
     if os.geteuid() == 0:
         mounted = 'mount --bind -o ro "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
         command = ["unshare", "--mount", "sh", "-c", mounted, venv, *command]
-    done = run(*command, cwd=Path("/"), **more)
+    return run(*command, cwd=Path("/"), **more)
+
+
+def read_only(installed: Path, *words: str | Path, **more: str) -> str:
+    """What the program prints from there where it ends well."""
+    done = start_read_only(installed, *words, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,12 @@ def test_a_package_has_each_module_once_for_its_python(version: str) -> None:
     assert set(names) == {one.name for one, _ in entries(TEXT)}
 
 
+@pytest.mark.parametrize("version", sorted({target.python for target in TARGETS}))
+def test_pip_of_any_python_takes_each_module_of_a_package(version: str) -> None:
+    """pip leaves out a line with a marker that is not true of its own Python."""
+    assert [one for one, _ in entries(requirements(TEXT, version)) if one.marker] == []
+
+
 def test_the_version_of_a_module_is_that_for_the_python_of_the_distribution() -> None:
     pins = {
         str(one.specifier)
@@ -90,3 +97,15 @@ def test_scripts_of_a_wheel_stay_out(tmp_path: Path) -> None:
         str(p.relative_to(tmp_path / "site")) for p in tmp_path.glob("site/**/*") if p.is_file()
     }
     assert files == {"a/b.py", "c.so", "a-1.dist-info/RECORD"}
+
+
+def test_programs_of_a_wheel_can_be_started(tmp_path: Path) -> None:
+    """Such as those that start the machines of the lab."""
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
+        for name, mode in (("a/start", 0o100755), ("a/data", 0o100644)):
+            member = zipfile.ZipInfo(name)
+            member.external_attr = mode << 16
+            archive.writestr(member, name)
+    unpack(tmp_path / "a.whl", tmp_path)
+    assert os.access(tmp_path / "a" / "start", os.X_OK)
+    assert not (tmp_path / "a" / "data").stat().st_mode & 0o111

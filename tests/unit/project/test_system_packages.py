@@ -30,7 +30,9 @@ TRIED = {
     "el9": ("bookworm", ("rpm", "--install", "--nodeps"), ("rpm", "--erase")),
     "deb13": ("trixie", ("dpkg", "--install"), ("dpkg", "--remove")),
 }
-#: Where a root sees the packages and the site.
+#: Measured by an earlier version.
+CAMPAIGN = paths.HOME / "tests/data/campaigns/6a0944a2/20261102T060000Z-lab-00001e"
+#: Where a root sees the packages, the site and the results.
 SHARED = "/mnt"
 
 
@@ -51,6 +53,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     area = tmp_path_factory.mktemp("built")
     folder = build(area, "022")
     shutil.copytree(paths.HOME / "examples" / "site", folder / "site")
+    shutil.copytree(CAMPAIGN, folder / "results" / "campaigns" / CAMPAIGN.name)
     return folder
 
 
@@ -113,6 +116,10 @@ def test_a_package_is_installed_measures_by_a_sites_files_and_is_removed(
     named = ("env", f"RAILGAUGE_SITE={SHARED}/site", "RAILGAUGE_RESULTS=/tmp/results")
     plan = inside(root, built, *named, "railgauge", "accept", "--plan", "--system", "pod")
     assert "Iperf2Pair nodes, 4 places" in plan.stdout, plan.stderr
+    # What decides needs numpy and scipy, for the Python of the distribution.
+    named = ("env", f"RAILGAUGE_RESULTS={SHARED}/results")
+    decided = inside(root, built, *named, "railgauge", "verdict", CAMPAIGN.name)
+    assert "389.4 Gb/s  n5:n6:0-0" in decided.stdout, decided.stderr
     assert (root / "usr" / "share" / "man" / "man1" / "railgauge-gate-run.1.gz").is_file()
     done = inside(root, built, *remove, "railgauge")
     assert done.returncode == 0, done.stderr

@@ -44,6 +44,17 @@ def test_nodes_with_a_slow_gpu_come_first(tmp_path: Path) -> None:
     assert shown.left_out == 0
 
 
+def test_copies_between_two_nodes_have_a_map_by_the_names_of_their_gpus(tmp_path: Path) -> None:
+    names = ["n1:gpu0", "n1:gpu1", "n2:gpu0", "n2:gpu1"]
+    made = verdict(tmp_path)
+    case = pages.case("GpuDomain", ("n1", "n2"), "", [])
+    case.facts["n1"] = {"copies_between": {**copies(2), "names": names}}
+    (of,) = gpus.gpus(dataclasses.replace(made, cases=(*made.cases, case))).nodes
+    assert of.node == "n1 and n2" and of.maps[0].columns == tuple(names)
+    assert of.maps[0].rows[2][0] == "n2:gpu0"
+    assert all(cell.is_slow for cell in of.maps[0].rows[2][1] if cell.words != "-")
+
+
 def test_the_cells_of_a_slow_gpu_are_marked_and_dark(tmp_path: Path) -> None:
     (of,) = gpus.gpus(verdict(tmp_path, n3=2)).nodes
     reads = of.maps[0]

@@ -1258,7 +1258,7 @@ def test_unknown_original_is_refused_with_the_known_ones(pod: Path) -> None:
     with pytest.raises(RailgaugeError) as caught:
         new.make("mine", "nosuch", HOST, None, {})
     assert "--like nosuch" in str(caught.value)
-    assert "it has: pod\n  next: railgauge system new mine --like" in str(caught.value)
+    assert "there is: pod\n  next: railgauge system new mine --like" in str(caught.value)
     assert "no such template; it has: roce, tcp" in str(caught.value)
 
 

@@ -28,11 +28,11 @@ SINCE = datetime.datetime(2026, 11, 28, 1, 51, 45).astimezone()
 def test_only_what_a_person_set_down_since_then_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def answer(*command: str) -> tuple[str, None]:
+    def output(*command: str) -> str:
         asked.extend(command)
-        return PRINTED, None
+        return PRINTED
 
-    monkeypatch.setattr(client, "answer", answer)
+    monkeypatch.setattr(client, "output", output)
     found = events.set_down_since(dict.fromkeys(["n3", "n1", "n2"], SINCE))
     assert [(name, node.by, node.reason) for name, node in found.items()] == [
         ("n2", "alice", "bad fan | left")
@@ -41,19 +41,20 @@ def test_only_what_a_person_set_down_since_then_counts(monkeypatch: pytest.Monke
 
 
 def test_without_accounting_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "answer", lambda *_: ("", SlurmError("no slurmdbd")))
-    assert events.set_down_since({"n1": SINCE}) == {}
+    monkeypatch.setattr(client, "answer", lambda *_, **__: ("", SlurmError("no slurmdbd")))
+    with pytest.raises(SlurmError, match="no slurmdbd"):
+        events.set_down_since({"n1": SINCE})
     assert events.set_down_since({}) == {}
 
 
 def test_each_node_has_its_own_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def answer(*command: str) -> tuple[str, None]:
+    def output(*command: str) -> str:
         asked.extend(command)
-        return PRINTED, None
+        return PRINTED
 
-    monkeypatch.setattr(client, "answer", answer)
+    monkeypatch.setattr(client, "output", output)
     later = SINCE + datetime.timedelta(seconds=10)
     assert set(events.set_down_since({"n2": SINCE, "n5": later})) == {"n2"}
     assert set(events.set_down_since({"n2": later, "n5": SINCE})) == {"n5"}
@@ -61,6 +62,6 @@ def test_each_node_has_its_own_moment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_reboot_that_a_person_issued_sets_no_node_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "answer", lambda *_: (PRINTED, None))
+    monkeypatch.setattr(client, "output", lambda *_: PRINTED)
     found = events.set_down_since(dict.fromkeys(["n6", "n7", "n8"], SINCE))
     assert {name: node.reason for name, node in found.items()} == {"n8": "wait for reboot complete"}

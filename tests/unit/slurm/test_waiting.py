@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from reframe.core.exceptions import JobBlockedError, JobError
+from reframe.core.exceptions import JobBlockedError, JobError, SpawnedProcessError
 
+from railgauge import paths
 from railgauge.campaign import variables
 from railgauge.checks.framework import reframe_guard, slurm_queue
 from railgauge.common.errors import PrerequisiteError
 from railgauge.model.failure import DISTURBED, LOST, TAKEN, UNAVAILABLE
 from railgauge.slurm import client, waiting
+from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import nodes as slurm_nodes
 from railgauge.slurm.nodes import SlurmNode
 
@@ -398,7 +401,7 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
     controller.jobs = "12|alice|2026-11-22T10:00:00|n2\n"
     controller.reason = reason
     monkeypatch.setattr(slurm_queue, "session", session)
-    waiter = session.submitted_on(job(7), "n1", "n2")
+    waiter = session.submitted_on(job(7, waited_s=31), "n1", "n2")
     ended: list[str] = []
 
     def original(_: object, jobs: list[Any], reasons: dict[str, list[str]]) -> None:
@@ -412,6 +415,34 @@ def test_what_waits_for_a_job_that_ends_is_not_blocked(
     else:
         reframe_guard.wrap_blocked_check(original)(None, [waiter], {"7": [reason]})
     assert ended == cancelled
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "state", "blocked"),
+    [
+        (2, {"IDLE", "NOT_RESPONDING"}, False),
+        (2, {"IDLE"}, False),
+        (31, {"IDLE", "NOT_RESPONDING"}, True),
+        (2, {"IDLE", "DRAIN"}, True),
+    ],
+)
+def test_nodes_have_time_to_register_with_a_controller_that_has_just_started(
+    controller: Controller,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    waited_s: float,
+    state: set[str],
+    blocked: bool,
+) -> None:
+    """Slurm 26.05.5 says this of a job that is submitted in the second after its start."""
+    controller.flags["n2"] = state
+    monkeypatch.setattr(slurm_queue, "session", session)
+    waiter = session.submitted_on(job(7, waited_s=waited_s), "n1", "n2")
+    found: list[str] = []
+    reframe_guard.wrap_blocked_check(lambda _self, _jobs, reasons: found.extend(reasons))(
+        None, [waiter], {"7": ["ReqNodeNotAvail, UnavailableNodes:n2"]}
+    )
+    assert bool(found) == blocked
 
 
 def test_what_reframe_cancelled_is_explained(controller: Controller, session: Session) -> None:
@@ -678,6 +709,85 @@ def test_a_job_of_this_session_in_another_partition_is_not_another_users(
     session.poll(session, [waiter])
     assert (orders(controller), session.cancelled) == ([], [])
     assert session.takes_no_job(["n3"]) == {}
+
+
+# ---- a submission without an answer ----
+
+RESET = "sbatch: error: Batch job submission failed: Connection reset by peer\n"
+
+
+class Sbatch:
+    """Fails at first, with these words."""
+
+    def __init__(self, words: str) -> None:
+        self.words: list[str] = [words]
+
+    def __call__(self, _: object, job: Any) -> None:
+        if self.words:
+            raise SpawnedProcessError("sbatch rfm_job.sh", "", self.words.pop(), 1)
+        job.jobid = "78"
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch, session: Session, tmp_path: Path) -> dict[str, Any]:
+    """What squeue lists of the name, how often it fails before, and what scancel was given."""
+    known: dict[str, Any] = {"listed": "", "fails": 0, "cancelled": []}
+
+    def output(*words: str, **_: object) -> str:
+        if words[0] == "scancel":
+            known["cancelled"] += words[1:]
+        elif known["fails"]:
+            known["fails"] -= 1
+            raise client.SlurmError("Unable to contact slurm controller")
+        return str(known["listed"])
+
+    monkeypatch.setattr(client, "output", output)
+    monkeypatch.setattr(slurm_queue, "session", session)
+    monkeypatch.setattr(slurm_jobs.time, "sleep", lambda _: None)
+    monkeypatch.setattr(paths, "campaign_folder", lambda: tmp_path / "one")
+    return known
+
+
+def unnumbered() -> Any:
+    waiter = job(8)
+    waiter.jobid = None
+    return waiter
+
+
+def test_a_job_that_a_restarting_controller_did_not_take_is_submitted_again(
+    queue: dict[str, Any],
+) -> None:
+    queue["fails"] = 2
+    waiter = unnumbered()
+    reframe_guard.wrap_submit(Sbatch(RESET))(None, waiter)
+    assert (waiter.jobid, queue["cancelled"]) == ("78", [])
+
+
+def test_a_job_that_it_took_without_an_answer_does_not_run_twice(
+    queue: dict[str, Any], session: Session
+) -> None:
+    """Jobs of that name in another partition, and those of other campaigns, stay."""
+    session.submitted("70")
+    queue["listed"] = "70 railgauge:one\n77 railgauge:one\n79 railgauge:two\n80 (null)\n"
+    waiter = unnumbered()
+    reframe_guard.wrap_submit(Sbatch(RESET))(None, waiter)
+    assert (waiter.jobid, queue["cancelled"]) == ("78", ["77"])
+
+
+@pytest.mark.parametrize("case", ["refused", "stays away", "no campaign"])
+def test_what_cannot_be_submitted_again_fails_with_its_words(
+    queue: dict[str, Any], monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    words = "sbatch: error: Invalid account\n" if case == "refused" else RESET
+    if case == "stays away":
+        queue["fails"] = 1000
+        monkeypatch.setattr(slurm_jobs, "_RESTART_S", -1)
+    if case == "no campaign":
+        monkeypatch.setattr(paths, "campaign_folder", lambda: None)
+    waiter = unnumbered()
+    with pytest.raises(SpawnedProcessError, match=words.split(": ")[-1].strip()):
+        reframe_guard.wrap_submit(Sbatch(words))(None, waiter)
+    assert waiter.jobid is None and queue["cancelled"] == []
 
 
 # ---- a node that goes while a job waits ----

@@ -77,6 +77,13 @@ def test_railgauge_has_the_version_and_the_python_of_the_project() -> None:
     assert python and recipe.calls("depends_on")[0][0] == f"python@{python[1]}:"
 
 
+def test_railgauge_runs_with_the_python_of_its_recipe() -> None:
+    """Not with the first one on the path, which Spack knows nothing of."""
+    (install,) = (one for one in Recipe().body if isinstance(one, ast.FunctionDef))
+    first = [ast.unparse(one) for one in install.body if "'venv'" in ast.unparse(one)]
+    assert first and all(one.startswith("spec['python'].command(") for one in first)
+
+
 def test_railgauge_is_installed_from_the_checkout_that_its_recipe_lies_in() -> None:
     """The recipe goes up so many folders."""
     recipe = Recipe()

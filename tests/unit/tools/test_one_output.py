@@ -24,6 +24,7 @@ from railgauge.tools import (
     nvbandwidth,
     qperf,
     sockperf,
+    transferbench,
     ucx_perftest,
 )
 from railgauge.tools.recognize import recognize
@@ -32,7 +33,8 @@ from tests.properties import tries
 QUICK = settings(max_examples=tries(100), suppress_health_check=[HealthCheck.too_slow])
 DATA = paths.HOME / "tests" / "data"
 MODULES: tuple[ModuleType, ...] = (
-    *(all_reduce_bench, fabtests, hp2p, nvbandwidth, qperf, sockperf, ucx_perftest),
+    *(all_reduce_bench, fabtests, hp2p, nvbandwidth, qperf, sockperf),
+    *(transferbench, ucx_perftest),
 )
 FILES: Mapping[str, tuple[ModuleType, str]] = {
     f"{module.TOOL}/{path.name}": (module, path.read_text(encoding="utf-8"))
@@ -103,6 +105,16 @@ EXACT: list[tuple[str, str, str, int | None, float]] = [
         None,
         276.07,
     ),
+    # of the nearer CPU
+    ("transferbench/mi300x-1.62.txt", "copy_bandwidth_min", "copy p2p_cpu_to_gpu", None, 42.0),
+    (
+        *("transferbench/mi300x-1.62.txt", "copy_bandwidth_min"),
+        *("copy p2p_gpu_to_gpu_write", None, 29.95),
+    ),
+    (
+        *("transferbench/remote-read-1.52.txt", "copy_bandwidth"),
+        *("copy p2p_gpu_to_gpu_read", None, 48.5),
+    ),
     ("hp2p/whole.txt", "bandwidth", "pairs", 2**20, 11021.40 * 2**20 * 8e-9),
     ("hp2p/whole.txt", "latency_max", "pairs", 2**20, 203.77),
     ("all_reduce_bench/scan.txt", "busbw", "allreduce", 2**34, 480.17),
@@ -146,6 +158,7 @@ def test_a_bare_output_with_an_exit_code_that_is_not_0_is_refused(name: str) -> 
         ("sockperf/throughput-client.txt", sockperf.Options(2, 1400)),
         ("qperf/tcp.txt", qperf.Options(("tcp_bw", "tcp_lat"))),
         ("nvbandwidth/readme-0.2.txt", nvbandwidth.Options(("device_to_device_memcpy_write_ce",))),
+        ("transferbench/mi300x-1.62.txt", transferbench.Options(8)),
         ("hp2p/whole.txt", hp2p.Options(1000, 2**20)),
         ("all_reduce_bench/scan.txt", all_reduce_bench.Options(16, 2**34)),
     ],
@@ -168,6 +181,12 @@ def test_exit_code_0_and_what_was_asked_for_prove_a_run(name: str, options: Any)
         ("sockperf/udp-server.txt", sockperf.Options(2), "expected the client's"),
         ("qperf/tcp.txt", qperf.Options(("tcp_bw",)), "the tests are tcp_bw, tcp_lat"),
         ("nvbandwidth/h100-0.8.txt", nvbandwidth.Options(("device_local_copy",)), "the tests are"),
+        ("transferbench/mi300x-1.62.txt", transferbench.Options(4), "8 GPUs, expected 4"),
+        (
+            "transferbench/remote-read-1.52.txt",
+            transferbench.Options(2),
+            "gpu_to_gpu_read, expected",
+        ),
         ("hp2p/whole.txt", hp2p.Options(5000), "1000 as iterations, expected 5000"),
         ("all_reduce_bench/scan.txt", all_reduce_bench.Options(32, 2**34), "16 ranks, expected 32"),
         ("all_reduce_bench/stopped.txt", all_reduce_bench.Options(16, 2**34), "payloads up to"),
@@ -257,6 +276,12 @@ def test_two_clients_of_ucx_are_no_run() -> None:
         ("nvbandwidth/h100-0.8.json", "55.3632", "155.3632", "of its sum"),
         ("nvbandwidth/h100-0.8.json", "Passed", "Error", "the status Passed"),
         ("nvbandwidth/readme-0.2.txt", "276.07", "0.00", "0 from 0 to 1"),
+        ("transferbench/mi300x-1.62.txt", " 30.01 ", " 39.01 ", "from GPU to GPU, expected the"),
+        ("transferbench/mi300x-1.62.txt", "     30.01     48.50", "     30.01", "10 rows of as"),
+        ("transferbench/mi300x-1.62.txt", "   30.01 ", "   30.0x ", "numbers with two decimals"),
+        ("transferbench/mi300x-1.62.txt", "During  BiDir", "", "no averages at the end"),
+        ("transferbench/mi300x-1.62.txt", "Bidirectional copy", "Both ways", "no matrix of both"),
+        ("transferbench/remote-read-1.52.txt", "GPU 01", "GPU 02", "GPUs from 00 on"),
         ("nvbandwidth/readme-0.2.txt", "2    276.33    276.29      0.00\n", "", "expected 3 rows"),
         ("hp2p/whole.txt", " Max latency ", " Min latency ", "each value once"),
         ("hp2p/whole.txt", "11021.40", "-nan", "each value once, and a number"),
@@ -293,6 +318,7 @@ def test_a_number_of_hundreds_of_digits_raises_nothing_else(name: str, digits: s
         ("sockperf/full-rtt-client.txt", "sockperf: ERROR: Can`t connect socket (errno=111)"),
         ("qperf/tcp.txt", "failed to connect to 10.0.0.2"),
         ("nvbandwidth/h100-0.8.txt", "[CUDA_ERROR_OUT_OF_MEMORY] out of memory in expression x"),
+        ("transferbench/mi300x-1.62.txt", "[ERROR] Unable to enable peer access from GPU devices"),
         ("hp2p/whole.txt", "srun: error: n1: task 0: Killed"),
         ("all_reduce_bench/scan.txt", "Traceback (most recent call last):"),
     ],

@@ -397,13 +397,14 @@ def test_no_cut_validation_is_taken_for_a_whole_one(end: int) -> None:
     assert not reading.ok or "bytes" in PASSED[:end]
 
 
-def test_validation_is_asked_for_where_the_help_has_it() -> None:
-    """Two lines of usage_option of perftest 26.04.17, src/perftest_parameters.c."""
-    shown = (
-        "      --data_validation  Enable data validation (tx_depth must be same on both sides)\n"
-    )
-    assert perftest.can_validate(shown)
-    assert not perftest.can_validate("      --out_json  Save the report in a json file\n")
+def test_corrupt_data_is_a_kind_of_its_own_whatever_else_is_wrong() -> None:
+    assert validated("write", "server", CORRUPT).corrupt
+    torn = perftest.read("", server=f"STDERR: n1: {CORRUPT}", calls=calls())
+    assert torn.corrupt and torn.reason.startswith("server on node2: VALIDATION: FAI")
+    assert not validated("write", "server", UNCHECKED).corrupt
+
+
+def test_both_ends_are_asked_to_validate() -> None:
     options = perftest.Options("write", "bw", 65536, iterations=5000, data_validation=True)
     assert "--data_validation" in perftest.server_argv(options)
     assert "--data_validation" in perftest.client_argv(options)

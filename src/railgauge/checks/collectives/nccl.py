@@ -289,7 +289,7 @@ class NcclCheck(LaunchCheck):
         like = self.group.largest("busbw")
         stored, limit = find_stored(self.bound_inputs, like), self.limit(like)
         replay = rehearsal.replay(
-            systems_folder=paths.SYSTEMS / self.current_system.name,
+            systems_folder=paths.system_folder(self.current_system.name),
             fabric=self.fabric,
             scale=self.scale,
             options=self.group.options,

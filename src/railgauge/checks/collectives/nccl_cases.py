@@ -55,7 +55,7 @@ def node_groups(
         return [(node,) for node in chosen]
     if scale == "pair":
         present = (tuple(node for node in segment if node in there) for segment in segments)
-        return [pair for segment in present for pair in _ring(segment)]
+        return [pair for segment in present for pair in ring(segment)]
     # Two nodes are a pair, and one segment is the same as all.
     if scale == "segment":
         whole = [s for s in segments if len(s) > 2 and there.issuperset(s)]
@@ -72,7 +72,8 @@ def _operations(partition: Partition, scale: Scale) -> list[str]:
     return list(dict.fromkeys(operations))
 
 
-def _ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
+def ring(nodes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Neighbours, the last of them with the first; one pair where there are two."""
     if len(nodes) < 2:
         return []
     following = (*nodes[1:], nodes[0])

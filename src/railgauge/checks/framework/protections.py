@@ -15,7 +15,14 @@ from typing import Any
 from railgauge import hostlist
 from railgauge.checks.framework.byte_accounting import contradictions
 from railgauge.model.call import Call, why_failed
-from railgauge.model.failure import DISTURBED, ENVIRONMENT, NO_REFERENCE, OVERRIDING_KINDS, Failure
+from railgauge.model.failure import (
+    DATA_CORRUPT,
+    DISTURBED,
+    ENVIRONMENT,
+    NO_REFERENCE,
+    OVERRIDING_KINDS,
+    Failure,
+)
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference, step_to_record
@@ -90,8 +97,8 @@ class JobEvidence:
 def job_completed(evidence: JobEvidence) -> Iterator[Failure]:
     """ReFrame takes TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and CANCELLED for an end like any other.
 
-    What somebody cancelled, what Slurm forgot, and what its controller did not start, measured
-    nothing, and nobody is to blame for that.
+    What somebody cancelled, what Slurm forgot, what its controller did not start, and what it ended
+    for a node's failure although no node failed, measured nothing, and nobody is to blame for that.
     """
     if evidence.settled:
         # `job_failures` are told of the whole.
@@ -103,6 +110,8 @@ def job_completed(evidence: JobEvidence) -> Iterator[Failure]:
     )
     step = f"sacct -j {evidence.job_id} -o jobid,state,exitcode,nodelist,failednode"
     trouble = "" if evidence.calls else ends.controller_trouble(evidence.job_error)
+    if state == "NODE_FAIL" and evidence.ranks and not evidence.failed_nodes:
+        trouble = "it names no node that failed, and all of them answer"
     if state not in ends.OF_THE_NODES or (state != "COMPLETED" and trouble):
         yield Failure(
             DISTURBED,
@@ -278,7 +287,8 @@ def output_is_a_result(evidence: JobEvidence) -> Iterator[Failure]:
     if evidence.reading is None:
         yield Failure("no-output", "there is no output of the tool to read")
     elif not evidence.reading.ok:
-        yield Failure("output", evidence.reading.reason)
+        kind = DATA_CORRUPT if evidence.reading.corrupt else "output"
+        yield Failure(kind, evidence.reading.reason)
 
 
 def nothing_is_simulated(evidence: JobEvidence) -> Iterator[Failure]:

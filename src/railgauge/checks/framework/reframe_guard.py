@@ -6,6 +6,7 @@ of ours is loaded first installs the wrapper: bin/reframe, configs/settings.py o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import math
@@ -17,7 +18,7 @@ from typing import Any
 
 from reframe.core import fields, runtime
 from reframe.core import variables as reframe_variables
-from reframe.core.exceptions import ReframeError, what
+from reframe.core.exceptions import ReframeError, SpawnedProcessError, what
 from reframe.core.schedulers import slurm as slurm_scheduler
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 from reframe.frontend.executors import Runner, TaskEventListener
@@ -35,7 +36,7 @@ from railgauge.common.errors import PrerequisiteError
 from railgauge.model.record import Ended, EndResult
 from railgauge.slurm import jobs as slurm_jobs
 from railgauge.slurm import partitions, waiting
-from railgauge.slurm.client import option
+from railgauge.slurm.client import SlurmError, option
 from railgauge.systems import Partition
 
 _PINNED = "4.10.4"
@@ -225,12 +226,21 @@ class EndKeeper(TaskEventListener):
 def wrap_submit(original: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
     """Let the queue know a job as ours from the moment at which it has a number. Partitions are
     polled one by one, and a job of one on shared nodes must not look like somebody else's to
-    another.
+    another. Submit once more what a controller that restarted has not answered.
     """
 
     @functools.wraps(original)
     def submit(self: Any, job: Any) -> None:
-        original(self, job)
+        try:
+            original(self, job)
+        except SpawnedProcessError as error:
+            if not slurm_jobs.was_not_answered(error.stderr or ""):
+                raise
+            with contextlib.suppress(SlurmError):
+                slurm_queue.session.cancel_unanswered(job)
+                original(self, job)
+            if job.jobid is None:
+                raise
         slurm_queue.session.submitted(job.jobid)
 
     return submit
@@ -292,6 +302,7 @@ def wrap_blocked_check(original: Callable[..., None]) -> Callable[..., None]:
             if jobid in pending
             and not all(slurm_queue.session.is_transient(pending[jobid], why) for why in whys)
             and not slurm_queue.session.continue_without(pending[jobid], whys)
+            and not slurm_queue.session.may_register(pending[jobid], whys)
         }
         if blocked:
             original(self, jobs, blocked)

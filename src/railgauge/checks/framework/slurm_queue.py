@@ -138,6 +138,12 @@ class Queue:
         """Note that Slurm has accepted a job: it is this session's own from now on."""
         self._our_jobs.add(job_id)
 
+    def cancel_unanswered(self, job: Any) -> None:
+        """Cancel the job where Slurm has it, and sbatch does not know; SlurmError where that cannot
+        be found out.
+        """
+        slurm_jobs.cancel_unanswered(job.name, self._our_jobs)
+
     def takes_no_job(self, nodes: Collection[str]) -> dict[str, Failure]:
         """Node -> why no job starts there until somebody acts; a sweep goes on without it. With
         RAILGAUGE_IDLE also nodes that are busy or reserved, and all of them count as somebody
@@ -245,6 +251,17 @@ class Queue:
             return False
         held = self._node_obstacles(sorted(self._place(job).nodes))
         return bool(held) and all(obstacle.job for obstacle in held.values())
+
+    def may_register(self, job: Any, reasons: Collection[str]) -> bool:
+        """Whether the nodes for which a job waits may be there in a moment: a controller that has
+        just started takes all of them for unavailable until they have registered.
+        """
+        if not any("Unavailable" in why for why in reasons):
+            return False
+        if time.time() - job.submit_time > slurm_nodes.REGISTERED_S:
+            return False
+        held = self._node_obstacles(sorted(self._place(job).nodes))
+        return not any(obstacle.standing for obstacle in held.values())
 
     def cancel_wait(self, job: Any, obstacle: Obstacle | None = None) -> None:
         """End the wait of a job, and of every other with the same obstacle."""

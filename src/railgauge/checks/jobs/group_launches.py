@@ -46,13 +46,14 @@ class LaunchCheck(SweepCheck):
     """One job over all nodes of its groups.
 
     A check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)`, `tool`,
-    `table`, `command()` and times; its `options` go to the tool's `read()`.
+    `command()`, times, and a `table` where the tool prints one;
+    its `options` go to the tool's `read()`.
     """
 
     here: GroupCase
     driver = "orchestration.group_launches"
-    #: how the driver reads the number of a launch
-    table: TableOrder
+    #: how the driver reads the number of a launch; None where exit codes alone judge it
+    table: TableOrder | None = None
 
     # --- for subclasses ----------------------------------------------------------------------
 

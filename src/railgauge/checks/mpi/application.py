@@ -194,7 +194,7 @@ class ApplicationCheck(RanksCheck):
         return self._filled(self.described.command)
 
     def _filled(self, words: Sequence[str]) -> list[str]:
-        folder = str(paths.SYSTEMS / self.current_system.name)
+        folder = str(paths.system_folder(self.current_system.name))
         return [word.replace("{system}", folder) for word in words]
 
     def run_limit_s(self) -> int:

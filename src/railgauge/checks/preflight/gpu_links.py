@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from reframe.core.builtins import run_after
@@ -22,21 +22,24 @@ from railgauge.model.measurement import Measurement
 from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Partition
 from railgauge.systems.gpu_links import GpuLinks
-from railgauge.tools import Reading, nvbandwidth
+from railgauge.tools import Reading, nvbandwidth, transferbench
 
 #: The concrete check in reframe/.
 NAME = "GpuLinks"
 
+#: Tool -> its module.
+_TOOLS: Mapping[str, Any] = {module.TOOL: module for module in (nvbandwidth, transferbench)}
+
 #: What a copy of one pair takes, in s: three samples of 16 copies of 512 MiB each, their warm-up,
 #: and the comparison of the data (common.h and memcpy.cpp of 0.8). An estimate, not measured.
-_COPY_S = 0.3
+COPY_S = 0.3
 
 #: What nvbandwidth takes to begin, in s. An estimate, not measured.
-_BEGIN_S = 5
+BEGIN_S = 5
 
 
 class GpuLinksCases(NodeCases):
-    """The nodes with NVIDIA GPUs that are described."""
+    """The nodes with GPUs that are described."""
 
     always = False
 
@@ -45,13 +48,15 @@ class GpuLinksCases(NodeCases):
 
 
 class GpuLinksPrograms(Programs):
-    """nvbandwidth, which is not in the pinned stack."""
+    """nvbandwidth or TransferBench, which are not in the pinned stack."""
 
     def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
-        return {nvbandwidth.TOOL: ()}
+        links = links_of(partition)
+        tool = _TOOLS[links.tool]
+        return {tool.argv(tool.options_of(links.gpus))[0]: ()}
 
     def folders(self, partition: Partition) -> Sequence[str]:
-        path = _links(partition).path
+        path = links_of(partition).path
         return (path,) if path else ()
 
     def may_be_missing(self, partition: Partition) -> bool:
@@ -66,6 +71,11 @@ class GpuLinksPrograms(Programs):
             for device in (partition.model_extra or {}).get("devices", [])
         ]
         arch = next((d.get("arch", "") for d in devices if d.get("type") == "gpu"), "")
+        if program not in nvbandwidth.argv(nvbandwidth.Options(())):
+            return (
+                f"build {program}: spack install transferbench amdgpu_target={arch or 'ARCH'}, of "
+                "the ROCm that is there; its folder goes into extras.gpu_links.path"
+            )
         return (
             f"build {program}: spack install nvbandwidth@v0.8 +cuda "
             f"cuda_arch={arch.removeprefix('sm_') or 'ARCH'}; its folder goes into "
@@ -80,22 +90,22 @@ class GpuLinksCheck(NodeCheck):
     """
 
     runner = "gpu_links"
-    tool = nvbandwidth
     gating = ("copy_bandwidth_min",)
     programs = GpuLinksPrograms()
     preconditions = StatePreconditions()
 
     @property
     def links(self) -> GpuLinks:
-        return _links(self.partition_data)
+        return links_of(self.partition_data)
 
     @property
-    def options(self) -> nvbandwidth.Options:
-        """The tests that a node with so many GPUs can run."""
-        tests = nvbandwidth.ONE_NODE
-        if self.links.gpus == 1:
-            tests = tuple(t for t in tests if nvbandwidth.WAYS[t] in ("from_host", "to_host"))
-        return nvbandwidth.Options(tests)
+    def tool(self) -> Any:
+        return _TOOLS[self.links.tool]
+
+    @property
+    def options(self) -> nvbandwidth.Options | transferbench.Options:
+        options: nvbandwidth.Options | transferbench.Options = self.tool.options_of(self.links.gpus)
+        return options
 
     @run_after("setup")
     def ask_for_gpus(self) -> None:
@@ -104,8 +114,8 @@ class GpuLinksCheck(NodeCheck):
     def order(self) -> SingleNodeOrder:
         return SingleNodeOrder(
             self.links.limit_s,
-            tuple(nvbandwidth.argv(self.options)),
-            tuple(nvbandwidth.version_argv()),
+            tuple(self.tool.argv(self.options)),
+            tuple(self.tool.version_argv()),
             path=tuple(self.programs.folders(self.partition_data)),
         )
 
@@ -116,7 +126,7 @@ class GpuLinksCheck(NodeCheck):
         return [f"copy_bandwidth_min_{test}" for test in self.options.tests]
 
     def limit(self, measurement: Measurement) -> Limit | None:
-        way = nvbandwidth.WAYS.get(_test(measurement))
+        way = self.tool.WAYS.get(test_of(measurement))
         if way is None:
             return None
         of_host = way in ("from_host", "to_host")
@@ -138,7 +148,8 @@ class GpuLinksCheck(NodeCheck):
         facts = dict(observed.facts.get(node, {}))
         reading, parts = observed.reading, tuple(self._slow_pcie(facts, observed.reading))
         if reading.ok:
-            matrices = nvbandwidth.copies(reading.seen, self._bounds(reading))
+            lowest = lowest_cells(self.bound_inputs, map(self.placed, reading.measurements))
+            matrices = self.tool.copies(reading.seen, lowest)
             judged = self._judged(matrices)
             parts += judged.parts
             more = [judged.unnamed, self._unseen_pcie(facts)]
@@ -161,25 +172,15 @@ class GpuLinksCheck(NodeCheck):
     def _judged(self, matrices: Sequence[gpu_copies.Matrix]) -> Judged:
         return gpu_copies.locate_gpus(
             matrices,
-            even=self.links.nvlink_gbytes_s is not None,
+            even=self.links.is_even,
             peer_spread=self.partition_data.extras.peer_spread,
             links=self.links.nvlinks,
         )
 
-    def _bounds(self, reading: Reading) -> Mapping[str, float]:
-        """Test -> the least value of a cell that its reference admits."""
-        found = {}
-        for measurement in map(self.placed, reading.measurements):
-            if measurement.metric == "copy_bandwidth_min":
-                bound = bounds.find_bound(self.bound_inputs, measurement)
-                if bound is not None and bound.lowest is not None:
-                    found[_test(measurement)] = bound.lowest
-        return found
-
     def _slow_pcie(self, facts: Mapping[str, Any], reading: Reading) -> Iterator[SlowPart]:
         """GPUs with a PCIe link that stayed slow or narrow while they were copied to."""
         expected = (("pcie_gts", self.links.pcie_gts), ("pcie_lanes", self.links.pcie_lanes))
-        numbers = nvbandwidth.gpu_numbers(reading.seen)
+        numbers = self.tool.gpu_numbers(reading.seen)
         for place, gpu in enumerate(facts.get("gpus", ())):
             number = numbers.get(gpu["pci"].rpartition(".")[0], place)
             low = [
@@ -204,6 +205,8 @@ class GpuLinksCheck(NodeCheck):
         node = self.here.node
         if part.name.endswith("-host"):
             step = "lspci -vv of the GPU (LnkSta, DevSta); reseat it, or its riser; then measure it"
+        elif self.links.tool == transferbench.TOOL:
+            step = "amd-smi xgmi; amd-smi metric; dmesg of the amdgpu driver; then measure it"
         else:
             gpus = ",".join(map(str, part.gpus))
             step = f"nvidia-smi nvlink -s -i {gpus}; nvidia-smi nvlink -e -i {gpus}; then measure"
@@ -211,19 +214,30 @@ class GpuLinksCheck(NodeCheck):
 
     def expected_run_s(self) -> float:
         gpus = self.links.gpus
-        return _BEGIN_S + _COPY_S * 2 * (gpus + gpus * (gpus - 1))
+        return BEGIN_S + COPY_S * 2 * (gpus + gpus * (gpus - 1))
 
     def longest_run_s(self) -> float:
         return self.links.limit_s + 20
 
 
-def _links(partition: Partition) -> GpuLinks:
+def lowest_cells(inputs: bounds.Inputs, measurements: Iterable[Measurement]) -> Mapping[str, float]:
+    """Test -> the least value of a cell that its reference admits."""
+    found = {}
+    for measurement in measurements:
+        if measurement.metric == "copy_bandwidth_min":
+            bound = bounds.find_bound(inputs, measurement)
+            if bound is not None and bound.lowest is not None:
+                found[test_of(measurement)] = bound.lowest
+    return found
+
+
+def links_of(partition: Partition) -> GpuLinks:
     described = partition.extras.gpu_links
     assert described is not None  # a partition with the feature describes it
     return described
 
 
-def _test(measurement: Measurement) -> str:
+def test_of(measurement: Measurement) -> str:
     return measurement.operation.partition(" ")[2]
 
 

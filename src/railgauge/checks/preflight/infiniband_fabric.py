@@ -177,7 +177,7 @@ class FirstReadingCheck(SubnetCheck):
 
     def find(self, fabric: Fabric) -> Found:
         system = self.current_system.name
-        file = paths.SYSTEMS / system / EXPECTED
+        file = paths.system_folder(system) / EXPECTED
         if file.exists():
             wanted = expected.load(file)
             return Found(check(fabric, wanted), wanted)

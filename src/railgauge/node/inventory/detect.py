@@ -47,7 +47,8 @@ def look(
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "way": way,
         "link_mbits": _link_mbits(way.get("device"), fields, sys_root, unknown),
-        "bond": _bond(way.get("device"), fields),
+        # The links of a bond; none of another interface.
+        "bond": str(fields.get(f"net/{way.get('device')}/bond_links", "")).split(),
         "ports": _ports(sys_root, fields),
         "gpus": fields.get("gpu/count", 0),
         "gpu_model": fields.get("gpu/0/model", ""),
@@ -90,11 +91,6 @@ def _link_mbits(
         return _link_mbits(below[0], fields, root, unknown)
     unknown["link_mbits"] = f"{device} is virtual: what it says of its speed is of no link"
     return None
-
-
-def _bond(device: str | None, fields: dict[str, Any]) -> list[str]:
-    """The links of a bond; none of another interface."""
-    return str(fields.get(f"net/{device}/bond_links", "")).split()
 
 
 def _ports(root: str, fields: dict[str, Any]) -> dict[str, Any]:

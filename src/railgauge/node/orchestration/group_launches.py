@@ -383,18 +383,18 @@ class Driver:
         hosts = self._hosts(launch)
         files = [folder / f"rank{rank}.json" for rank in range(len(hosts))]
         lines = list(self._readers.map(_document, files))
-        table = _text(folder / "rank0.out")
-        order = self._orders.orders[launch.order]
-        launch.why = rank_failure(lines, table, order.table.end) or call.note
+        text = _text(folder / "rank0.out")
+        table = self._orders.orders[launch.order].table
+        launch.why = rank_failure(lines, text, table.end if table else "") or call.note
         try:
-            launch.numbers = largest(table, order.table)
+            launch.numbers = largest(text, table) if table else {}
         except ValueError as error:
             launch.why = launch.why or str(error)
         self._bound(launch, bounds)
         words = _text(folder / "launcher.err")[:_WORDS]
         if words:
             print(words, file=sys.stderr, end="" if words.endswith("\n") else "\n", flush=True)
-        self._keep(launch, call, folder, lines, table, words)
+        self._keep(launch, call, folder, lines, text, words)
 
     @staticmethod
     def _bound(launch: Launch, bounds: Numbers) -> None:
@@ -409,7 +409,7 @@ class Driver:
         call: LauncherCall,
         folder: Path,
         lines: Sequence[Document | None],
-        table: str,
+        text: str,
         words: str,
     ) -> None:
         """Move all that a launch left from its files, four a rank, into the record."""
@@ -423,7 +423,7 @@ class Driver:
                 "parent": launch.parent,
                 "why": launch.why,
                 "seconds": round(call.seconds, 3),
-                "out": table,
+                "out": text,
                 "err": words,
                 "files": {n: text for n in names if (text := _text(folder / n))},
             }
@@ -477,7 +477,7 @@ def _document(path: Path) -> Document | None:
     """An exit line; None where it is not there, or not whole."""
     try:
         document = json.loads(_text(path))
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return document if isinstance(document, dict) and "call" in document else None
 
@@ -496,7 +496,7 @@ def main() -> int:
         document = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         orders = LaunchList.read(document, sys.argv[1])
         writer = results_file.Writer(results_file.FILE)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         print(f"launches: {error}", file=sys.stderr)
         return 2
     began, why, code = time.monotonic(), "", 0

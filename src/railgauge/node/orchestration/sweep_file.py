@@ -8,7 +8,8 @@
     retests    of pairs, when the rounds are over (locating/plan.py): so many `rounds` at
                most, by which share pairs are bad that are `slower` than their peers, `leaves`
                (node -> leaf), `hcas` ([GUID, leaf, LID] each), `routes` ([leaf, spine up, spine
-               down, GUIDs of destinations] each), `before` (place -> what went there in an earlier
+               down, GUIDs of destinations] each), `spines` ([leaf, source or "", destination,
+               spine] each), `before` (place -> what went there in an earlier
                campaign, Gb/s), and by which share of that a pair is bad that fell more than the
                others: `change`
 
@@ -73,6 +74,7 @@ class Retests(NamedTuple):
     leaves: Mapping[str, str] = {}
     hcas: Sequence[tuple[int, str, int]] = ()
     routes: Sequence[tuple[str, str, str, Sequence[int]]] = ()
+    spines: Sequence[Sequence[str]] = ()
     before: Mapping[str, float] = {}
     change: float = 0.0
 
@@ -167,16 +169,15 @@ class Sweep(NamedTuple):
             "names": self.names,
             "launch": list(self.launch),
             "rounds": [list(one) for one in self.rounds],
-            "places": [_entry(place) for _, place in sorted(self.places.items())],
+            "places": [
+                {n: value for n, value in place._asdict().items() if n != "number"}
+                for _, place in sorted(self.places.items())
+            ],
             "orders": [order.document() for order in self.orders],
             "connect_limit_s": self.connect_limit_s,
             **({"enough": self.enough} if self.enough else {}),
             **({"retests": retests} if self.retests.rounds else {}),
         }
-
-
-def _entry(place: Place) -> dict[str, Any]:
-    return {n: value for n, value in place._asdict().items() if n != "number"}
 
 
 def _files_s(order: ClientServerOrder) -> float:
@@ -190,7 +191,7 @@ def read(path: str | Path) -> Sweep:
         return _sweep(document)
     except (SweepError, OrderError) as error:
         raise SweepError(f"{path}: {error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SweepError(f"{path}: not a sweep: {type(error).__name__} {error}") from None
 
 
@@ -201,7 +202,7 @@ def names(path: str | Path) -> list[str]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         return [str(place["name"]) for place in document["places"]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise SweepError(f"{path}: not a sweep: {type(error).__name__} {error}") from None
 
 

@@ -125,6 +125,8 @@ class ClientServerOrder(Order):
     round_trip_most_ms: Optional[float] = None
     #: a regular expression: a run that printed it is repeated once (runners/repeat.py)
     unmeasured: Optional[str] = None
+    #: an option of the tool, without which in its --help a side starts nothing; "" for none
+    option: str = ""
     #: side -> programs that it needs; the first is the tool itself
     programs: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     #: folders to look for them in before PATH

@@ -127,7 +127,8 @@ class LaunchOrder(Order):
     """How the groups of a round are launched, and which numbers are good."""
 
     ranks: RanksOrder
-    table: TableOrder
+    #: None where exit codes alone judge a launch
+    table: Optional[TableOrder]
     #: name -> JSON document that is written into the folder of a launch
     files: Mapping[str, Any]
     #: variables by which one launch has several groups, {ranks} of each; None where it cannot

@@ -20,7 +20,8 @@ where the client's node sent more segments again than `most_resent` the pair is 
 with `unmeasured` the same one once more where a tool says that it could not measure (repeat.py).
 
 A side that finds one of its `programs` neither in the folders of `path` nor on PATH starts nothing
-and says so; the check decides what that means.
+and says so; the check decides what that means. So does a side that does not find the `option` in
+what its tool prints of itself.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ from railgauge.node.orders.places import ClientServerOrder, LinkOrder, PlaceOrde
 from railgauge.node.runners import cpu_load, repeat, reverse
 from railgauge.node.system import network_path, rdma_devices
 from railgauge.node.system.counter_watch import Watch
-from railgauge.node.system.tool_call import Call, exit_line, filled, search_path, wait_for_any
+from railgauge.node.system.tool_call import (
+    Call,
+    exit_line,
+    filled,
+    help_of,
+    search_path,
+    wait_for_any,
+)
 from railgauge.node.transport.channel import Peer
 
 POLL_S = 0.02
@@ -299,6 +307,14 @@ def find_programs(order: ClientServerOrder, role: str, facts: Facts) -> None:
         raise network_path.PathError(f"{', '.join(missing)} not found on this node")
 
 
+def find_option(order: ClientServerOrder, role: str, facts: Facts) -> None:
+    """PathError, and a fact, where the tool of this side has no such option by its --help."""
+    program = order.argv_of(role)[0]
+    if order.option and order.option not in help_of(program).split():
+        facts["no_option"] = f"{program} {order.option}"
+        raise network_path.PathError(f"{program} on this node has no {order.option}")
+
+
 def run(pair: Pair, role: str, peer: Peer, work: Work) -> dict[str, Any]:
     """This side's part; leaves its exit lines, also where the tool could not be started. The line
     of the first way.
@@ -310,6 +326,7 @@ def run(pair: Pair, role: str, peer: Peer, work: Work) -> dict[str, Any]:
             lane.describe(role)
             cpu_load.place(order.contention, role, lane.facts)
         find_programs(order, role, first.facts)
+        find_option(order, role, first.facts)
         calls = work(pair, lanes, peer)
     except network_path.PathError as error:
         note = f"not started: {error}"

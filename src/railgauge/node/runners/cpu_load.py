@@ -78,7 +78,9 @@ def _place(order: CpuLoadOrder, role: str, facts: Facts) -> None:
         home = near and allowed - near
         if not home:
             known = f"near {device}" if near else f"as near to {device} as others, as far as known"
-            numa = stressor.numa_nodes(sorted(_online()))
+            # Also those that the job may not use.
+            online = cpus_of({"cpus": read_sysfs("/sys/devices/system/cpu/online") or ""})
+            numa = stressor.numa_nodes(sorted(online))
             _nowhere_far(facts, f"all of this node's CPUs, {folded(allowed)}, are {known}", numa)
     else:
         home = near or allowed
@@ -109,11 +111,6 @@ def _nowhere_far(facts: Facts, why: str, numa: list[int]) -> NoReturn:
     if len(numa) == 1:
         facts["one_numa_node"] = True
     raise PathError(why)
-
-
-def _online() -> frozenset[int]:
-    """The CPUs of this node, whichever of them a job may use."""
-    return cpus_of({"cpus": read_sysfs("/sys/devices/system/cpu/online") or ""})
 
 
 def _numa_of_nic(facts: Facts) -> int | None:
@@ -187,7 +184,7 @@ class _Stressors:
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             report: Facts = json.loads(line)
-        except (ValueError, RecursionError):
+        except ValueError:
             self._fail(f"said {line[:80].decode('utf-8', 'replace')!r}")
         if "refused" in report:
             self._fail(report["refused"])

@@ -99,7 +99,7 @@ def scan(folder: str | Path, workers: int = 0) -> tuple[Manifest, list[str]]:
         if stat.S_ISREG(mode):
             names.append(name)
         else:
-            odd.append(f"{_kind(mode)}: {name}")
+            odd.append(f"{'symlink' if stat.S_ISLNK(mode) else 'other'}: {name}")
     entries: dict[str, tuple[int, str]] = {}
     with ThreadPoolExecutor(workers or min(8, os.cpu_count() or 1)) as pool:
         for name, read in zip(names, pool.map(lambda name: _digest(root / name), names)):
@@ -117,7 +117,8 @@ def verify(folder: str | Path, manifest: Manifest, workers: int = 0) -> dict[str
     named, the rest counted. An empty list means that the set arrived whole, and nothing else.
     """
     try:
-        wanted = {name: (int(size), str(digest)) for name, (size, digest) in _files_of(manifest)}
+        files = manifest["files"].items()
+        wanted = {name: (int(size), str(digest)) for name, (size, digest) in files}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a manifest: {error!r}") from None
     if manifest_of(wanted)["sha256"] != manifest.get("sha256"):
@@ -147,10 +148,6 @@ def verify(folder: str | Path, manifest: Manifest, workers: int = 0) -> dict[str
     }
 
 
-def _files_of(manifest: Manifest) -> list[tuple[str, Any]]:
-    return list(manifest["files"].items())
-
-
 def _walk(root: Path) -> Iterator[tuple[str, int]]:
     """Name and mode of all that is below a folder and is no folder; links are not followed."""
     waiting = [root]
@@ -163,10 +160,6 @@ def _walk(root: Path) -> Iterator[tuple[str, int]]:
                     waiting.append(Path(entry.path))
                 else:
                     yield str(Path(entry.path).relative_to(root)), mode
-
-
-def _kind(mode: int) -> str:
-    return "symlink" if stat.S_ISLNK(mode) else "other"
 
 
 def _digest(path: Path) -> tuple[int, str] | str:
@@ -202,7 +195,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         manifest = json.loads(Path(options.manifest).read_text(encoding="utf-8"))
         report = verify(options.folder, manifest)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         print(f"file_set: {error}", file=sys.stderr)
         return 2
     with contextlib.suppress(BrokenPipeError):

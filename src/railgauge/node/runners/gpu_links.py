@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from railgauge.node.transport.channel import Peer
 #: Between two looks at the links. One copy of a matrix takes longer.
 _LOOK_S = 0.25
 
-#: Where the driver of NVIDIA's GPUs lists its devices.
-DRIVER = "/sys/bus/pci/drivers/nvidia"
+#: Where the drivers of NVIDIA's and AMD's GPUs list their devices.
+DRIVERS = "/sys/bus/pci/drivers/nvidia", "/sys/bus/pci/drivers/amdgpu"
 
 
 def side(place: PlaceOrder[SingleNodeOrder], role: str, peer: Peer) -> None:
@@ -38,18 +39,19 @@ def side(place: PlaceOrder[SingleNodeOrder], role: str, peer: Peer) -> None:
         # Numbers are then those of nvidia-smi (CUDA C++ Programming Guide, environment variables).
         call = Call(ROLE, list(order.argv), {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
         try:
-            facts["gpus"] = watch(call, order.run_limit_s, DRIVER)
+            facts["gpus"] = watch(call, order.run_limit_s, DRIVERS)
         finally:
             call.kill("ended with the job")
     peer.report(call, exit_line(call, place.tool, order.version, facts, 0), {})
     peer.finished(call.process is not None)
 
 
-def watch(call: Call, limit_s: float, driver: str) -> list[dict[str, Any]]:
+def watch(call: Call, limit_s: float, drivers: Sequence[str]) -> list[dict[str, Any]]:
     """Wait for the call's end; what was seen of each GPU meanwhile: its PCI address, NUMA node,
     whether this process may use a CPU near it, and the best PCIe speed (GT/s) and width.
     """
-    gpus = {home.name: home for home in sorted(Path(driver).glob("????*:??:??.?"))}
+    homes = sorted(home for driver in drivers for home in Path(driver).glob("????*:??:??.?"))
+    gpus = {home.name: home for home in homes}
     best: dict[str, dict[str, float]] = {address: {} for address in gpus}
     deadline = time.monotonic() + limit_s
     while not call.ends_within(min(_LOOK_S, max(deadline - time.monotonic(), 0.0))):

@@ -68,7 +68,7 @@ def result_of(written: Path) -> Any | None:
         document = json.loads(written.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError):
+    except ValueError:
         # Broken off: its remains may hold the environment.
         document = {"broken": "not a whole JSON document"}
     return without_environment(document)
@@ -258,7 +258,7 @@ def leave(call: Call, order: RanksOrder, facts: dict[str, Any], rank: int) -> No
 def main() -> int:
     try:
         order = RanksOrder.read(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         print(f"mpi_ranks.py: {sys.argv[1]}: {error}", file=sys.stderr)
         return 2
     rank = int(os.environ[order.rank_variable])

@@ -167,7 +167,7 @@ def main() -> int:
     try:
         document = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         orders = MpiUnderLoadOrder.read(document)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         print(f"mpi_under_load.py: {sys.argv[1]}: {error}", file=sys.stderr)
         return 2
     processes.adopt_orphans()

@@ -190,7 +190,8 @@ def _find_rail(wanted: RailOrder, rail: int, facts: Facts) -> None:
     """
     there = [(d, p) for d in rdma_devices.devices(wanted.devices) for p in rdma_devices.ports(d)]
     known, names = rdma_devices.rail_ports(wanted.names, there), wanted.names
-    listed = f"among the RDMA devices like {wanted.devices} ({_names(there)})"
+    found = ", ".join(device for device, _ in there) or "none"
+    listed = f"among the RDMA devices like {wanted.devices} ({found})"
     why = ""
     if rail not in known:
         why = f"no {names[rail]}, rail {rail}, {listed}" if names else f"no rail {rail} {listed}"
@@ -207,10 +208,6 @@ def _find_rail(wanted: RailOrder, rail: int, facts: Facts) -> None:
         except rdma_devices.FactError as error:
             raise PathError(str(error)) from None
         facts.update(gid_index=gid.number, gid=gid.gid, rail_address=gid.address)
-
-
-def _names(ports: list[tuple[str, int]]) -> str:
-    return ", ".join(device for device, _ in ports) or "none"
 
 
 def emulation(interface: str | None) -> str:

@@ -159,13 +159,25 @@ def filled(argv: Sequence[str], values: Mapping[str, str]) -> list[str]:
 def tool_version(argv: list[str]) -> str:
     """The first line that the tool prints of its version, on whichever stream."""
     try:
-        answer = subprocess.run(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False
-        )
+        lines = _printed(argv).strip().splitlines()
     except (OSError, subprocess.SubprocessError) as error:
         return f"unknown ({error})"
-    lines = answer.stdout.decode("utf-8", "replace").strip().splitlines()
     return lines[0].strip() if lines else "unknown"
+
+
+def help_of(program: str) -> str:
+    """What `--help` of a program prints, on whichever stream; "" where it does not run."""
+    try:
+        return _printed([program, "--help"])
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _printed(argv: list[str]) -> str:
+    answer = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False
+    )
+    return answer.stdout.decode("utf-8", "replace")
 
 
 #: Longest output that is kept: beyond it the tool's writes fail, and the call's note says so.
@@ -253,17 +265,15 @@ class Call:
         self.process: subprocess.Popen[bytes] | None = None
         try:
             with bound_to(cpus):
-                self.process = self._open(argv, environment)
+                self._kept = {kind: memory_file(kind) for kind in KINDS}
+                out, err = self._kept["out"], self._kept["err"]
+                self.process = start(argv, environment, out, err)
         except OSError as error:
             self.note = f"cannot be started: {error}"
             return
         # Before Linux 5.3 there is none.
         with contextlib.suppress(OSError):
             self._pidfd = os.pidfd_open(self.process.pid)
-
-    def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
-        self._kept = {kind: memory_file(kind) for kind in KINDS}
-        return start(argv, environment, self._kept["out"], self._kept["err"])
 
     @classmethod
     def never_started(cls, role: str, note: str) -> Call:

@@ -108,7 +108,7 @@ class Opener:
         self._number += 1
         try:
             messages, end = _decode(text := listed.decode())
-        except (ValueError, RecursionError):
+        except ValueError:
             raise ProtocolError("a line that is no JSON") from None
         if end != len(text):
             raise ProtocolError("a line with more than its JSON")

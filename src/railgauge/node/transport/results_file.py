@@ -251,7 +251,7 @@ def read(path: str | Path) -> Raw:
                 number += 1
                 try:
                     raw.take(json.loads(line))
-                except (ValueError, KeyError, TypeError, RecursionError) as error:
+                except (ValueError, KeyError, TypeError) as error:
                     raise ValueError(
                         f"{path}: line {number} is no event of a sweep: {error!r}"
                     ) from None

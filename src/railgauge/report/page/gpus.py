@@ -60,34 +60,41 @@ def gpus(verdict: Verdict) -> Gpus:
     """The last matrices of each node of the campaign."""
     last: dict[str, Mapping[str, Any]] = {}
     for case in verdict.cases:
-        for node, copies in _copies(case):
-            last[node] = copies
+        for where, copies in _copies(case):
+            last[where] = copies
     nodes = sorted(last, key=lambda node: (not last[node].get("parts"), natural(node)))
     shown = tuple(_of_node(node, last[node]) for node in nodes[:MOST_NODES])
     return Gpus(shown, len(nodes) - len(shown))
 
 
 def _copies(case: Case) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A node, or two with the copies between their GPUs, and what was copied there."""
     for node, facts in case.facts.items():
-        copies = facts.get("copies")
-        if isinstance(copies, Mapping) and copies.get("matrices"):
-            yield node, copies
+        for kind, where in (("copies", node), ("copies_between", " and ".join(case.nodes))):
+            copies = facts.get(kind)
+            if isinstance(copies, Mapping) and copies.get("matrices"):
+                yield where, copies
 
 
 def _of_node(node: str, copies: Mapping[str, Any]) -> GpusOfNode:
     parts: Sequence[Mapping[str, Any]] = copies.get("parts", ())
-    maps = tuple(_map(matrix, parts) for matrix in copies["matrices"])
+    names = copies.get("names")
+    maps = tuple(_map(matrix, parts, names) for matrix in copies["matrices"])
     return GpusOfNode(node, tuple(part["why"] for part in parts), maps)
 
 
-def _map(matrix: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> GpuMap:
+def _map(
+    matrix: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], names: Sequence[str] | None
+) -> GpuMap:
+    """`names` are those of the GPUs where they are of several nodes."""
     way, cells = matrix["way"], matrix["cells"]
+    columns = names or [f"GPU {c}" for c in range(len(cells[0]) if cells else 0)]
     of_host = way in ("from_host", "to_host")
     values = [value for row in cells for value in row if value is not None]
     middle = statistics.median(values) if values else 0.0
     rows = tuple(
         (
-            "host" if of_host else f"GPU {r}",
+            "host" if of_host else columns[r],
             tuple(
                 _cell(value, middle, _is_slow({c} if of_host else {r, c}, of_host, parts))
                 for c, value in enumerate(row)
@@ -95,8 +102,7 @@ def _map(matrix: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> GpuMa
         )
         for r, row in enumerate(cells)
     )
-    columns = tuple(f"GPU {c}" for c in range(len(cells[0]) if cells else 0))
-    return GpuMap(f"{matrix['test']}: {_TITLES[way]}", columns, rows)
+    return GpuMap(f"{matrix['test']}: {_TITLES[way]}", tuple(columns), rows)
 
 
 def _cell(value: float | None, middle: float, is_slow: bool) -> GpuCell:

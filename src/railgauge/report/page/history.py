@@ -18,6 +18,8 @@ from railgauge.report import numbers
 from railgauge.report.page import whole
 from railgauge.report.page.content import TableOf, folded, table
 from railgauge.report.page.series import Curve, Point
+from railgauge.verdict.comparison import before_after
+from railgauge.verdict.comparison.measurement_table import VERSIONS
 
 if TYPE_CHECKING:
     from railgauge.gate.coverage import NodeSummary
@@ -28,8 +30,8 @@ _MOST_CURVES = 40
 #: A node that was accepted within these days counts as covered.
 _RECENT_DAYS = 30
 
-#: (check, partition, what was measured)
-_Condition = tuple[str, str, str]
+#: (check, partition, what was measured, what of the tool changes its numbers)
+_Condition = tuple[str, str, str, str]
 
 
 class Past(NamedTuple):
@@ -47,7 +49,7 @@ class Past(NamedTuple):
 
 
 #: What a damaged record raises where it is read.
-_UNREADABLE = (RailgaugeError, OSError, ValueError, LookupError, TypeError, RecursionError)
+_UNREADABLE = (RailgaugeError, OSError, ValueError, LookupError, TypeError)
 
 
 def past(system: str) -> tuple[list[Past], list[str]]:
@@ -235,13 +237,17 @@ def trends(campaigns: Sequence[Past]) -> list[Curve]:
     limits: dict[tuple[_Condition, int], list[dict[str, Any]]] = {}
     known = {*Measurement.__dataclass_fields__, "unit"}
     for number, one in enumerate(campaigns):
+        built = _built(one.verdict)
         for row in one.verdict["measurements"]:
             try:
                 m = Measurement.from_dict({n: text for n, text in row.items() if n in known})
             except (ValueError, TypeError):
                 continue
             if METRICS[m.metric].comparable or m.metric == "latency":
-                key = str(row.get("check")), str(row.get("partition")), numbers.measured(m)
+                of = str(row.get("check")), str(row.get("partition"))
+                warmup = "" if m.warmup is None else f"warm-up {m.warmup}"
+                by_tool = ", ".join(filter(None, (built.get(m.tool), warmup)))
+                key = *of, numbers.measured(m), by_tool
                 values.setdefault(key, {}).setdefault(number, []).append(m)
                 limits.setdefault((key, number), []).append(row)
     made = []
@@ -253,8 +259,21 @@ def trends(campaigns: Sequence[Past]) -> list[Curve]:
             for at, (number, measured) in enumerate(sorted(campaigns_of.items()))
         )
         unit = next(iter(campaigns_of.values()))[0].unit
-        made.append(Curve(key[0], f"{key[2]}, {key[1]}", unit, "campaign", points))
+        title = ", ".join(filter(None, (key[2], key[1], key[3])))
+        made.append(Curve(key[0], title, unit, "campaign", points))
     return sorted(made, key=lambda curve: -len(curve.points))
+
+
+def _built(verdict: Mapping[str, Any]) -> dict[str, str]:
+    """Tool -> what its versions in a campaign changed in its numbers."""
+    versions: dict[str, set[str]] = {}
+    for build in verdict.get("tools", ()):
+        if build["version"]:
+            versions.setdefault(build["tool"], set()).add(build["version"])
+    return {
+        tool: before_after.changed_since(tool, VERSIONS.join(sorted(known))) or ""
+        for tool, known in versions.items()
+    }
 
 
 def _point(

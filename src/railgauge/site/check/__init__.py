@@ -22,10 +22,10 @@ def check(name: str, ask: Run, host: str, named_by: str = "") -> list[Line]:
     `named_by` is the system that the environment names (RFM_SYSTEM), which says which Slurm `ask`
     reaches where the host does not. ConfigurationError where there is no such system.
     """
-    if name not in systems.names():
+    if name not in systems.known():
         raise ConfigurationError(
             f"{shown(paths.SYSTEMS / name / 'reframe.yaml')}: no such file; there is: "
-            f"{', '.join(systems.names())}",
+            f"{', '.join(systems.known())}",
             next_step=f"name one of these, or: railgauge system new {name}",
         )
     try:

@@ -21,7 +21,7 @@ from railgauge.systems.schema import words_of
 
 
 def file_of(name: str) -> str:
-    return shown(paths.SYSTEMS / name / "reframe.yaml")
+    return shown(paths.system_folder(name) / "reframe.yaml")
 
 
 def others(name: str) -> tuple[list[System], list[Line]]:
@@ -60,7 +60,7 @@ def whole(system: System) -> list[Line]:
         )
         for key, where in strange
     ]
-    text = (paths.SYSTEMS / system.name / "reframe.yaml").read_text(encoding="utf-8")
+    text = (paths.system_folder(system.name) / "reframe.yaml").read_text(encoding="utf-8")
     lines += [
         Line(
             "problem",

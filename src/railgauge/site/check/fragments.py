@@ -42,7 +42,7 @@ class _Fragment:
 
 def lines(system: System) -> list[Line]:
     """Whether slurm/*.conf speaks of the same nodes and partitions as reframe.yaml."""
-    folder = paths.SYSTEMS / system.name / "slurm"
+    folder = paths.system_folder(system.name) / "slurm"
     thing = f"{shown(folder)}/*.conf"
     try:
         fragments = [

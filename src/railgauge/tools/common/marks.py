@@ -23,24 +23,16 @@ class Mark:
     unread: str = ""
 
 
-def _never(section: str, line: str) -> bool:
-    return False
-
-
-def _nothing(section: str) -> tuple[str, ...]:
-    return ()
-
-
 @dataclasses.dataclass(frozen=True)
 class Marks:
     """How to distinguish the outputs of a tool from each other, and from other tools' outputs."""
 
     begins: tuple[Mark, ...]
     #: whether a mark goes on with the output above it: (that output so far, the line)
-    joins: Callable[[str, str], bool] = _never
+    joins: Callable[[str, str], bool] = lambda section, line: False
     #: the lines directly above an output that are its own, as `lead` of a mark, where only the
     #: output shows
-    claims: Callable[[str], tuple[str, ...]] = _nothing
+    claims: Callable[[str], tuple[str, ...]] = lambda section: ()
     #: one process prints for all others, so that a line of any of them is of its output
     shared: bool = False
     #: why neighbouring outputs, as one text, are none by themselves; "" where they are

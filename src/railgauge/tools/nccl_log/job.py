@@ -219,15 +219,11 @@ class Job:
 
     # ---- what is said of it ----
 
-    @property
-    def _writing(self) -> list[_Process]:
-        """The processes, without the lines that no process is named in where others are."""
-        named = [process for process in self._processes.values() if process.host]
-        return named or list(self._processes.values())
-
     def reading(self, expected: Expected | None = None) -> Reading:
         """What the log says; refused where NCCL warns, stops, or its processes do not agree."""
-        processes = self._writing
+        # Without the lines that no process is named in, if others name one.
+        named = [process for process in self._processes.values() if process.host]
+        processes = named or list(self._processes.values())
         seats = {seat for process in processes for seat in process.seats}
         world = max((seat.ranks for seat in seats), default=0)
         there = {seat.rank for seat in seats if seat.ranks == world}

@@ -14,12 +14,12 @@ from typing import get_args
 from railgauge.tools.perftest.by_hand import BY_HAND
 from railgauge.tools.perftest.judge import NO_CLOCK, is_maximum, read
 from railgauge.tools.perftest.options import (
+    DATA_VALIDATION,
     SWEEP_SIZES,
     TOOL,
     Operation,
     Options,
     Test,
-    can_validate,
     client_argv,
     server_argv,
     version_argv,
@@ -34,6 +34,7 @@ PACKAGES = {
 
 __all__ = [
     "BY_HAND",
+    "DATA_VALIDATION",
     "NO_CLOCK",
     "PACKAGES",
     "SWEEP_SIZES",
@@ -44,7 +45,6 @@ __all__ = [
     "Operation",
     "Options",
     "Test",
-    "can_validate",
     "client_argv",
     "is_maximum",
     "parse",

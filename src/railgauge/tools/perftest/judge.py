@@ -29,6 +29,9 @@ NO_CLOCK = re.compile(r"Correlation coefficient r\^2: [0-9.e+-]+ < 0\.9\b")
 #: What the client says then: https://github.com/linux-rdma/perftest, src/perftest_communication.c:
 #: create_rdma_cm_connection
 _NOT_LISTENING = re.compile(r"RDMA_CM_EVENT_REJECTED; error: 8\.")
+#: A line of a side that received other bytes than were sent: https://github.com/linux-rdma/perftest
+#: 26.04, src/perftest_resources.c: data_validation_stop_and_report
+_CORRUPT = re.compile(r"\bVALIDATION: FAILED\b.*")
 # The two sides of one number may round it to another count of digits.
 _AGREE, _AGREE_GBITS_S = 0.01, 0.01
 
@@ -56,13 +59,19 @@ def read(
         if server is not None:
             complaints += _disagreements(outputs["client"], outputs["server"], names)
             complaints += _too_few_both_ways(outputs, options)
+    texts = {"client": client, "server": server or ""}
+    corrupt = [
+        f"{names[role]}: {found[0]}" for role in texts if (found := _CORRUPT.search(texts[role]))
+    ]
+    if corrupt:
+        return Reading.invalid("; ".join(corrupt), corrupt=True)
     if complaints:
         failed = any(call.failure for call in calls)
         waits = all(call.exit_code is None for call in calls if call.role == "server")
         if failed and waits and (rejected := _NOT_LISTENING.search(client)):
             why = f"{names['client']}: {rejected[0]} It connected before the server listened"
             return Reading.invalid(f"{why}, for which perftest does not wait", inconclusive=True)
-        for role, text in (("client", client), ("server", server or "")):
+        for role, text in texts.items():
             if not (failed or sides.parsed) and (spread := NO_CLOCK.search(text)):
                 why = f"{names[role]}: {spread[0]}, so that it could not calibrate its clock"
                 return Reading.invalid(why, inconclusive=True)
@@ -167,16 +176,13 @@ def _complaints(output: Output, role: str, options: Options | None) -> list[str]
         missing = [size for size in expected if size not in output.sizes]
         other = [size for size in output.sizes if size not in expected]
         stated = f"no row of {missing[0]} bytes" if missing else f"a row of {other[0]} bytes"
-        complaints.append(f"{stated}, expected {_listed(expected)}")
+        ends = f"{expected[0]} to " if len(expected) > 1 else ""
+        complaints.append(f"{stated}, expected {ends}{expected[-1]} bytes")
     for row in output.rows:
         if why := _row_complaint(row, options):
             complaints.append(f"{row.size_bytes} bytes: {why}")
             break
     return complaints
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    return f"{sizes[0]} bytes" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bytes"
 
 
 def _places(addresses: Sequence[Address]) -> set[str]:

@@ -9,6 +9,9 @@ from railgauge.tools.common.options import require_integers, require_one_of
 
 TOOL = "perftest"
 
+#: Both ends compare all bytes that arrive with those that were sent (26.04 and later).
+DATA_VALIDATION = "--data_validation"
+
 Operation = Literal["write", "read", "send"]
 Test = Literal["bw", "lat"]
 #: What perftest calls the kinds of queue pairs. RawEth is that of raw_ethernet_*, which are other
@@ -166,13 +169,8 @@ def server_argv(
     if options.cuda_device is not None:
         argv.append(f"--use_cuda={options.cuda_device}")
     if options.data_validation:
-        argv.append("--data_validation")
+        argv.append(DATA_VALIDATION)
     return argv
-
-
-def can_validate(help_text: str) -> bool:
-    """Whether this perftest validates data, by what `ib_write_bw --help` prints."""
-    return "--data_validation" in help_text.split()
 
 
 def client_argv(

@@ -126,7 +126,8 @@ class _Reader:
         if stamp or body.startswith("Total sender throughput"):
             self.listing_failed = False
         elif self.listing_failed and body.strip():
-            self._failed(body)
+            if not _FAILED.match(body):
+                self.failed.append(body.strip())
             return
         elif _FAILURE.search(body):
             raise ParseError(number, quote(line), "no failure outside WDT's own lines")
@@ -136,10 +137,6 @@ class _Reader:
             )
         self._conditions(number, body)
         self._result(number, body)
-
-    def _failed(self, body: str) -> None:
-        if not _FAILED.match(body):
-            self.failed.append(body.strip())
 
     def _conditions(self, number: int, body: str) -> None:
         if matched := _VERSION.match(body):

@@ -145,7 +145,8 @@ def _other_than_referenced(cases: Sequence[Case], ratios: Sequence[RatioRow]) ->
         compared.append((f"ratio {ratio.name}", ratio, [c for c in cases if c.check in sides]))
     concerned: dict[str, dict[str, None]] = {}
     for what, reference, measured in compared:
-        for difference in _other_versions(reference, measured):
+        stated = frozenset((call.tool, call.version) for case in measured for call in case.calls)
+        for difference in _differences(tuple(reference.provenance.tools.items()), stated):
             concerned.setdefault(difference, {})[what] = None
     for difference, names in concerned.items():
         yield Notice("reference-version", f"reference of {', '.join(names)} {difference}")
@@ -164,11 +165,6 @@ def _other_fingerprints(cases: Sequence[Case]) -> Iterator[Notice]:
                     f"{case.name}: the reference of {row.measurement.variable} was measured with "
                     f"fingerprint {was}, {hostlist.fold(case.nodes)} now has {', '.join(here)}",
                 )
-
-
-def _other_versions(reference: Bounded, cases: Sequence[Case]) -> tuple[str, ...]:
-    stated = frozenset((call.tool, call.version) for case in cases for call in case.calls)
-    return _differences(tuple(reference.provenance.tools.items()), stated)
 
 
 @functools.cache

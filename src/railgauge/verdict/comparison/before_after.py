@@ -1,8 +1,8 @@
 """A comparison of two sets of runs, place by place: of campaigns, or of anyone's numbers.
 
 A side is a frame with a row for each measurement and the columns `place`, `condition`, `of_class`,
-`family` (a check), `partition`, `built` (what the tool's version changed), `warmup`, `run`,
-`value`, `less` (less is better), `unit`, `decides` (an unknown result here makes the whole
+`family` (a check), `partition`, `version` (of the tool), `built` (what that changed), `warmup`,
+`run`, `value`, `less` (less is better), `unit`, `decides` (an unknown result here makes the whole
 inconclusive), `margin` (the smallest change that matters, a share; the same within a class) and
 `nodes` (separated by commas). `built` and `warmup` are null where they are not known, and a part of
 the condition where they differ. `link_changes.py` has the statistics.
@@ -22,6 +22,7 @@ import polars as pl
 
 from railgauge import textfile
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.common.table import separator
 from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
 from railgauge.tools import recognize
 from railgauge.verdict.comparison import (
@@ -30,7 +31,6 @@ from railgauge.verdict.comparison import (
     measurement_table,
     power,
 )
-from railgauge.verdict.comparison.csvfile import separator
 from railgauge.verdict.comparison.link_changes import WORDS, Contrast, Samples, Word
 from railgauge.verdict.comparison.significance import Ints, numbered
 
@@ -105,6 +105,7 @@ def of_tables(
             family="check",
             partition="partition",
             built="built",
+            version="version",
             warmup=pl.format("warm-up {}", "warmup"),
             run="run",
             value="value",
@@ -176,7 +177,7 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
             next_step="of a place that carried nothing leave the row out: it is named as missing",
         )
     conditions = frame["condition"].unique()
-    less = {c: _less(c, better) for c in conditions}
+    less = {c: (better or _better_of(c) or "more") == "less" for c in conditions}
     return frame.select(
         "place",
         "condition",
@@ -184,6 +185,7 @@ def of_csv(path: Path, better: str | None, margin: float) -> pl.DataFrame:
         family=pl.lit("all"),
         partition=pl.lit(""),
         built=pl.lit(None, pl.String),
+        version=pl.lit(""),
         warmup=pl.lit(None, pl.String),
         run="run",
         value="number",
@@ -209,10 +211,6 @@ _LESS = frozenset(
 _RATES = frozenset({"rate", "per"})
 #: Behind another part only: `write_us`, not `us-east-1`.
 _UNITS = frozenset({"us", "usec", "ms", "msec", "ns", "nsec", "sec", "seconds"})
-
-
-def _less(condition: str, better: str | None) -> bool:
-    return (better or _better_of(condition) or "more") == "less"
 
 
 def _better_of(condition: str) -> str | None:
@@ -262,10 +260,8 @@ class Class:
 
     @property
     def word(self) -> Word:
-        return overall([*(w for w, n in self.words.items() if n), *self._of_shift()])
-
-    def _of_shift(self) -> list[Word]:
-        return [self.shift["verdict"]] if self.shift else []
+        of_shift: list[Word] = [self.shift["verdict"]] if self.shift else []
+        return overall([*(w for w, n in self.words.items() if n), *of_shift])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -345,7 +341,7 @@ def compare(
     before, after = collective_settings.apart(before, after)
     rows = pl.concat([before.with_columns(after=False), after.with_columns(after=True)])
     # Only positive values have a logarithm; a place without any is missing.
-    rows = _by_tool(rows.filter(pl.col("value") > 0))
+    rows = by_tool(rows.filter(pl.col("value") > 0))
     samples, links = _samples(rows)
     if not links.height:
         raise RailgaugeError(
@@ -367,7 +363,7 @@ def compare(
     return Comparison(places, classes, missing, result, samples)
 
 
-def _by_tool(rows: pl.DataFrame) -> pl.DataFrame:
+def by_tool(rows: pl.DataFrame) -> pl.DataFrame:
     """Name version and warm-up of the tool in conditions that were measured with several of them,
     so that numbers of one kind are compared with each other only.
     """

@@ -12,9 +12,7 @@ command to load.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-import operator
 import statistics
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -179,7 +177,9 @@ class _Rules:
         away = [log - statistics.median(logs[p]) for p in logs for log in logs[p]]
         # The median of few runs lies nearer to each of them than the truth does.
         within = outliers.mad(away) * math.sqrt(self.runs / max(self.runs - 1, 1))
-        between = outliers.mad(medians) if self.places >= LEAST_PLACES else _deviation(medians)
+        between = (
+            outliers.mad(medians) if self.places >= LEAST_PLACES else statistics.pstdev(medians)
+        )
         known = self.places >= LEAST_PLACES or self.runs >= LEAST_RUNS
         # What the estimates cost: a median absolute deviation of n is off by 1.17/sqrt(n).
         self._between = between * (1 + 1.17 / math.sqrt(self.places))
@@ -196,7 +196,7 @@ class _Rules:
             runs(math.erfc((loss - gap - self._between * of_place) / scale) / 2)
             for of_place in _OF_PLACES
         ]
-        return _mean(chances)
+        return statistics.fmean(chances)
 
     def _of_references(self, loss: float) -> float:
         """Any run is a finding."""
@@ -229,23 +229,3 @@ class _Rules:
         if self.noise is None:
             return None
         return self.places * sum(chance(0.0) for chance in self._chances())
-
-
-def _deviation(values: Sequence[float]) -> float:
-    """The standard deviation of all of a population."""
-    mean = _mean(values)
-    return math.sqrt(_mean([(value - mean) * (value - mean) for value in values]))
-
-
-def _mean(values: Sequence[float]) -> float:
-    """In the order in which NumPy adds up to 128 numbers, so that the last digit stays."""
-    whole = len(values) - len(values) % 8
-    total = 0.0
-    if whole:
-        a, b, c, d, e, f, g, h = (
-            functools.reduce(operator.add, values[n:whole:8]) for n in range(8)
-        )
-        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for value in values[whole:]:
-        total += value
-    return total / len(values)

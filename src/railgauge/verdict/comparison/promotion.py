@@ -160,7 +160,7 @@ def _held_against(campaign: Campaign) -> Iterator[str]:
         verdict = json.loads(path.read_text(encoding="utf-8"))
         findings = [f for f in verdict.get("findings", []) if f["weight"] == "reject"]
         suspects = verdict.get("suspects", [])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         yield f"no verdict can be read: {path}"
         return
     if suspects:
@@ -426,6 +426,7 @@ def _number(
         for node in row["partition_nodes"].split(",")
         if node in campaign.fingerprints
     }
+    started = [datetime.datetime.fromisoformat(campaign.started) for campaign in campaigns]
     return {
         "value": float(f"{math.exp(bound.value):.5g}"),
         **({"lower": -tolerance} if metric.better == "more" else {"upper": tolerance}),
@@ -433,7 +434,7 @@ def _number(
         "kind": "baseline",
         "provenance": {
             "source": _source(campaigns, row),
-            "date": _date(campaigns),
+            "date": max(moment.date() for moment in started),
             "tools": version.stated(row["tool"], row["version"]),
             **({"fingerprint": min(fingerprints)} if fingerprints else {}),
             "samples": row["samples"],
@@ -445,11 +446,6 @@ def _source(campaigns: Sequence[Campaign], row: Mapping[str, Any]) -> str:
     named = " ".join(campaign.id for campaign in campaigns)
     places = f"{row['places']} place{'s' if row['places'] > 1 else ''}"
     return f"campaigns {named}, {row['runs']} runs of {places}"
-
-
-def _date(campaigns: Sequence[Campaign]) -> datetime.date:
-    """Of the last one."""
-    return max(datetime.datetime.fromisoformat(campaign.started).date() for campaign in campaigns)
 
 
 # --- age -----------------------------------------------------------------------------------------

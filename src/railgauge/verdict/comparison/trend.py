@@ -5,6 +5,9 @@ that median: whether it has a trend by the test of Mann and Kendall (H. B. Mann,
 (1945) 245; M. G. Kendall, Rank Correlation Methods, 1975), and how steep by the slope of Theil and
 Sen (P. K. Sen, J. Am. Stat. Assoc. 63 (1968) 1379), the median of all pairs' slopes. Neither needs
 normal noise; a single bad campaign changes neither.
+
+Campaigns with another warm-up, with other settings of NCCL, or with a version of the tool that is
+known to change its numbers are a series of their own. Other changes of the version are marked.
 """
 
 from __future__ import annotations
@@ -31,14 +34,15 @@ MARGIN = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A campaign: the median of a condition's places, how many, and the nodes with
-    another fingerprint than in the campaign before.
+    """A campaign: the median of a condition's places, how many, the nodes with another fingerprint
+    than in the campaign before, and the versions that the tool printed of itself.
     """
 
     campaign: str
     median: float
     places: int
     changed: tuple[str, ...]
+    versions: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,12 +100,19 @@ def trends(
         )
         for number, (_, frame) in enumerate(measured)
     ]
-    values = pl.concat(sides).filter(pl.col("value") > 0)
+    values = _by_settings(before_after.by_tool(pl.concat(sides).filter(pl.col("value") > 0)))
     changed = _changed([campaign for campaign, _ in measured])
     return [
         _trend(str(name), of_class, measured, changed, node, margin)
         for (name,), of_class in values.sort("of_class").group_by("of_class", maintain_order=True)
     ]
+
+
+def _by_settings(values: pl.DataFrame) -> pl.DataFrame:
+    """Name the settings of NCCL in conditions that were measured with several of them."""
+    several = pl.col("settings").drop_nulls().n_unique().over("of_class") > 1
+    named = pl.when(several).then(pl.format(", with {}", pl.col("settings")))
+    return values.with_columns(of_class=pl.concat_str("of_class", named.fill_null("")))
 
 
 def _changed(campaigns: Sequence[Campaign]) -> list[tuple[str, ...]]:
@@ -130,12 +141,19 @@ def _trend(
     numbers = sorted(int(column) for column in wide.columns[2:])
     values = wide.select(str(number) for number in numbers).to_numpy().astype(float)
     common = np.nanmedian(values, axis=0)
+    versions = {
+        number: tuple(sorted(filter(None, of_campaign)))
+        for number, of_campaign in of_class.group_by("campaign")
+        .agg(pl.col("version").unique())
+        .iter_rows()
+    }
     points = tuple(
         Point(
             measured[number][0].id,
             float(np.exp(common[index])),
             int(np.isfinite(values[:, index]).sum()),
             changed[number],
+            versions[number],
         )
         for index, number in enumerate(numbers)
     )

@@ -80,7 +80,9 @@ def _without_partner(
     planned = any((case.check, case.partition) == (check, partition) for case in cases)
     # A session that broke off early has no plan, and says nothing of what it would have measured.
     has_plan = (campaign.folder / PLAN).exists()
-    if planned or not has_plan or len(nodes) > 1 or _filters(campaign):
+    requested = campaign.requested
+    filtered = requested.options or requested.environment.get(variables.PLACES)
+    if planned or not has_plan or len(nodes) > 1 or filtered:
         return None
     return nodes[0] if _is_of_pairs(campaign, check, cases) else None
 
@@ -106,12 +108,6 @@ def _other_node(campaign: Campaign, partition: str, node: str) -> str | None:
     except RailgaugeError:
         known = []
     return next((name for name in known if name != node), None)
-
-
-def _filters(campaign: Campaign) -> list[str]:
-    """What restricted the cases or places of the campaign, as it was given."""
-    places = campaign.requested.environment.get(variables.PLACES)
-    return [*campaign.requested.options, *([f"--places {places}"] if places else [])]
 
 
 def _without_filter(campaign: Campaign) -> str:

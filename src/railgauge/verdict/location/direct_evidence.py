@@ -169,8 +169,10 @@ def _slow_gpus(cases: Sequence[Case]) -> list[Suspect]:
                 key = node, part["name"]
                 seen.setdefault(key, []).append(case)
                 suspect = by_itself(node, f"{node}: {part['why']}", (case.check,))
+                # A link between nodes has two.
+                ends = tuple(part.get("nodes", (node,)))
                 named[key] = dataclasses.replace(
-                    suspect, kind=part["kind"], name=f"{node}:{part['name']}"
+                    suspect, kind=part["kind"], name=f"{node}:{part['name']}", nodes=ends
                 )
     suspects = []
     for key in sorted(named, key=lambda key: (natural(key[0]), natural(key[1]))):

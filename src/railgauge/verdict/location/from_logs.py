@@ -78,7 +78,7 @@ def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
             if of_run.why:
                 missing.append(Missing(run.where, None, of_run.why))
             continue
-        if run.tool == gpus_in_logs.TOOL:
+        if run.tool in gpus_in_logs.TOOLS:
             missing.append(Missing(run.where, None, _why_no_rate(run)))
             continue
         why = _why_no_pair(run)
@@ -91,7 +91,8 @@ def read(sources: Iterable[Text | Large | Unread]) -> LogEvidence:
             missing.append(Missing(run.where, None, _why_no_rate(run), tuple(map(End, run.pair))))
         else:
             results.append(found)
-    evidence = Evidence(directed=bool(results) and all(_directed(one) for one in results))
+    directed = all(not one.rates or one.forward is not None for one in results)
+    evidence = Evidence(directed=bool(results) and directed)
     evidence.add(_results(results), missing)
     endings = {PurePath(one.run.file).suffix for one in results} - {""}
     return LogEvidence(
@@ -154,10 +155,6 @@ def _forward(run: LogRun, m: Measurement) -> bool | None:
     if not known or any(word in m.operation for word in _BOTH_WAYS):
         return None
     return not _TO_CLIENT.intersection(m.operation.split())
-
-
-def _directed(one: _Run) -> bool:
-    return not one.rates or one.forward is not None
 
 
 def _results(runs: Sequence[_Run]) -> list[Result]:

@@ -1,4 +1,4 @@
-"""Slow GPUs and links of GPUs, by nvbandwidth's outputs from anywhere."""
+"""Slow GPUs and links of GPUs, by outputs of nvbandwidth and TransferBench from anywhere."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import dataclasses
 import statistics
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 from railgauge.locating import Suspect, gpu_copies
 from railgauge.locating.gpu_copies import SlowPart
-from railgauge.tools import nvbandwidth
+from railgauge.tools import nvbandwidth, transferbench
 from railgauge.verdict.location.direct_evidence import by_itself, seen_once
 from railgauge.verdict.logs.runs import LogRun
 
-TOOL = nvbandwidth.TOOL
+#: Tool -> its module.
+TOOLS: Mapping[str, Any] = {module.TOOL: module for module in (nvbandwidth, transferbench)}
 
 #: Copies between GPUs that are faster than this, in GB/s, go over NVLink: PCIe Gen6 x16 carries
 #: 118. Where the median of all pairs is above it, every pair has NVLink.
@@ -33,19 +35,20 @@ def judge(run: LogRun) -> GpusOfRun | None:
     """The GPUs of a run; None where it is no whole one of copies that are judged. The nodes are
     those of the output, or the one that the file is named after.
     """
-    if run.tool != TOOL or not run.reading.ok:
+    if run.tool not in TOOLS or not run.reading.ok:
         return None
-    matrices = nvbandwidth.copies(run.reading.seen, {})
+    tool = TOOLS[run.tool]
+    matrices = tool.copies(run.reading.seen, {})
     if not matrices:
         return None
-    places = nvbandwidth.places(run.reading.seen, PurePath(run.file).name.partition(".")[0])
+    places = tool.places(run.reading.seen, PurePath(run.file).name.partition(".")[0])
     judged = gpu_copies.locate_gpus(matrices, even=_has_nvlink_everywhere(matrices))
-    suspects = tuple(_suspect(part, places, run.where) for part in judged.parts)
+    suspects = tuple(_suspect(part, places, run) for part in judged.parts)
     nodes = tuple(dict.fromkeys(node for node, _ in places.values()))
     return GpusOfRun(nodes, suspects, judged.unnamed)
 
 
-def _suspect(part: SlowPart, places: Mapping[int, tuple[str, int]], where: str) -> Suspect:
+def _suspect(part: SlowPart, places: Mapping[int, tuple[str, int]], run: LogRun) -> Suspect:
     """One output is one run: many copies show a GPU, and few a link."""
     ends = [places[gpu] for gpu in part.gpus]
     nodes = tuple(dict.fromkeys(node for node, _ in ends))
@@ -54,9 +57,11 @@ def _suspect(part: SlowPart, places: Mapping[int, tuple[str, int]], where: str) 
         shown = f"{nodes[0]}:{'-'.join(f'gpu{gpu}' for _, gpu in ends)}"
     if part.name.endswith("-host"):
         shown += "-host"
-    why = f"{part.why} ({where})"
+    why = f"{part.why} ({run.where})"
     suspect = (
-        by_itself(nodes[0], why, (TOOL,)) if part.kind == "gpu" else seen_once(nodes[0], why, TOOL)
+        by_itself(nodes[0], why, (run.tool,))
+        if part.kind == "gpu"
+        else seen_once(nodes[0], why, run.tool)
     )
     return dataclasses.replace(suspect, kind=part.kind, name=shown, nodes=nodes)
 

@@ -16,8 +16,8 @@ from railgauge.locating import Located, Result, Routes, Suspect
 from railgauge.locating.suspects import Fewest
 from railgauge.verdict.campaign.cases import Case, passed_nodes
 from railgauge.verdict.location import direct_evidence, from_campaign
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 from railgauge.verdict.location.from_campaign import Family, Leaves
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from railgauge.verdict.location.unnamed import Unnamed, unnamed
 
 
@@ -66,7 +66,8 @@ def name_suspects(
     to_judge = direct_evidence.unexplained(of_kinds, _nodes(known))
     judged: list[tuple[Family, list[Result], Located]] = []
     for family in from_campaign.families(to_judge, leaves or {}, tolerant=True, routes=routes):
-        bad = _bad(family, standing_out_ids)
+        measured = zip(family.evidence.results, family.cases, strict=True)
+        bad = [r for r, case in measured if case.failed or id(case) in standing_out_ids]
         bad_ends = {(r.sender.name, r.receiver.name) for r in bad}
         located = _locate_family(family)
         known += [suspect for suspect in located.suspects if _explains(suspect, bad_ends)]
@@ -180,15 +181,6 @@ def _locate_family(family: Family) -> Located:
         ),
         no_evidence=tuple(prefix + why for why in located.no_evidence),
     )
-
-
-def _bad(family: Family, odd: Collection[int]) -> list[Result]:
-    """The results that failed or stand out."""
-    return [
-        o
-        for o, case in zip(family.evidence.results, family.cases, strict=True)
-        if case.failed or id(case) in odd
-    ]
 
 
 def _explains(suspect: Suspect, bad: Collection[tuple[str, str]]) -> bool:

@@ -170,7 +170,8 @@ NO_PMI = recorded("mpi_no_pmi")
 
 BAD = [
     # Slurm's word
-    *((f"state-{s}", but(job_state=s), "job-state") for s in ("TIMEOUT", "NODE_FAIL", "FAILED")),
+    *((f"state-{s}", but(job_state=s), "job-state") for s in ("TIMEOUT", "FAILED")),
+    ("state-NODE_FAIL", but(job_state="NODE_FAIL", failed_nodes=("n2",)), "job-state"),
     *((f"state-{s}", but(job_state=s), "job-state") for s in ("OUT_OF_MEMORY", "BOOT_FAIL")),
     # Slurm's trouble, or somebody's will: not the nodes'
     *((f"state-{s}", but(job_state=s), DISTURBED) for s in ("CANCELLED", "DEADLINE", "REVOKED")),
@@ -318,9 +319,16 @@ def test_a_rank_without_its_program_takes_the_lines_of_others_with_it() -> None:
     assert kinds(ended) == ["tool-missing"]
 
 
-@pytest.mark.parametrize("state", ["NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT"])
-def test_a_rank_without_its_program_explains_no_other_end(state: str) -> None:
-    ended = but(missing_program=MISSING, calls=NOT_STARTED, reading=None, job_state=state)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_state": "NODE_FAIL", "failed_nodes": ("n1",)},
+        {"job_state": "OUT_OF_MEMORY"},
+        {"job_state": "TIMEOUT"},
+    ],
+)
+def test_a_rank_without_its_program_explains_no_other_end(changes: dict[str, Any]) -> None:
+    ended = but(missing_program=MISSING, calls=NOT_STARTED, reading=None, **changes)
     assert "job-state" in kinds(ended)
 
 
@@ -431,7 +439,7 @@ def test_words_of_a_sweep_that_began_are_no_reason_of_the_environment() -> None:
 
 
 def test_job_that_did_not_complete_is_told_with_state_and_nodes() -> None:
-    failure = only_failure(but(job_state="NODE_FAIL"))
+    failure = only_failure(but(job_state="NODE_FAIL", failed_nodes=("n2",)))
     assert "NODE_FAIL for the job on n[1-2]" in failure.message
 
 
@@ -668,6 +676,23 @@ def test_what_follows_from_a_cancelled_job_is_no_failure_of_its_nodes() -> None:
     failure = only_failure(evidence)
     assert (failure.kind, failure.nodes) == (DISTURBED, ())
     assert "CANCELLED by alice" in failure.message
+
+
+def test_a_node_failure_without_a_node_that_failed_accuses_none() -> None:
+    """Missing output of a job that the controller ended is no silence of its nodes."""
+    failure = only_failure(but(job_state="NODE_FAIL", calls=(), reading=None))
+    assert (failure.kind, failure.nodes) == (DISTURBED, ())
+    assert "it names no node that failed" in failure.message
+
+
+def test_a_node_failure_of_a_sweep_is_one_of_its_host() -> None:
+    """Its places speak for themselves."""
+    assert of_job(but(job_state="NODE_FAIL", ranks=0)) == ["job-state"]
+
+
+def test_a_node_that_failed_is_accused_alone() -> None:
+    failed = but(job_state="NODE_FAIL", failed_nodes=("n2",), calls=(), reading=None)
+    assert {failure.nodes for failure in failures(failed)} - {()} == {("n2",)}
 
 
 def test_what_the_check_itself_found_in_a_cancelled_job_follows_from_it_too() -> None:

@@ -173,6 +173,13 @@ def test_every_run_sees_this_checkout_and_its_own_folder_in_the_container(
     assert all(set(wanted) <= set(words) for words in launched)
 
 
+def test_a_container_sees_all_of_an_installed_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = "/usr/lib/railgauge/lib/python3.11/site-packages"
+    monkeypatch.setattr(paths, "PROGRAM", Path(packages))
+    _, mounts, _ = container.launcher_options(IMAGE, "/results", "/work")
+    assert packages in mounts.partition("=")[2].split(",")
+
+
 def test_a_container_sees_the_descriptions_of_a_site_outside_of_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

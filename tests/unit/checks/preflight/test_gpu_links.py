@@ -1,6 +1,7 @@
 """GpuLinks: what nvbandwidth printed and what the PCIe links did, judged node by node.
 
-The outputs are typed from json_output.cpp of nvbandwidth 0.8 and were not recorded on a GPU.
+The outputs are typed from the sources of nvbandwidth and TransferBench and were not recorded on a
+GPU.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from railgauge import paths
 from railgauge.campaign.folder import RESULT_FILE
 from railgauge.checks.framework import slurm_queue
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS
@@ -246,3 +248,73 @@ def test_pcie_links_that_were_not_seen_are_noted(check: Any) -> None:
     record = judged(check, output(), [])
     assert failed(record) == {}
     assert "seen of 0 of 8 GPUs" in " ".join(record.results[1].notes)
+
+
+# ---- AMD's GPUs, by TransferBench: typed from PeerToPeer.hpp of 1.62, GPU 3 to GPU 6 is slow ----
+
+TRANSFERBENCH = paths.HOME / "tests" / "data" / "transferbench" / "mi300x-1.62.txt"
+
+
+@pytest.fixture
+def amd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """GpuLinks on a node of mi300x, with a job that has ended."""
+    monkeypatch.setattr(slurm_queue.session, "takes_no_job", lambda asked: {})
+    with ended_jobs.session("mi300x", tmp_path / "results", RAILGAUGE_NODES="mi300x-n01") as known:
+        made = ended_jobs.ended(known["GpuLinks"].kind(variant_num=0), tmp_path / "stage")
+        monkeypatch.setattr(made, "failed_preconditions", lambda places: {})
+        monkeypatch.setattr(made, "_taken_before", lambda places: {})
+        made.select_places()
+        yield made
+
+
+def of_amd(check: Any, text: str, **facts: Any) -> Record:
+    (place,) = check.places
+    well = [{**gpu, "pcie_gts": 32.0, "pcie_lanes": 16.0} for gpu in GPUS]
+    line = ended_jobs.exit_line("transferbench", "rank0", place.node, **{"gpus": well, **facts})
+    ended_jobs.Left(
+        {place.place: {"rank0": ended_jobs.side(line, text)}}, {place.place: ended_jobs.DONE}
+    ).write(check)
+    ended_jobs.judge(check)
+    record = read_record(Path(check.stagedir, RESULT_FILE))
+    assert record is not None
+    return record
+
+
+def test_a_slow_link_of_xgmi_is_named_and_below_its_bound(amd: Any) -> None:
+    assert amd.orders().document()["orders"][0]["argv"] == ["TransferBench", "p2p"]
+    (result,) = of_amd(amd, TRANSFERBENCH.read_text()).results
+    (failure,) = result.failures
+    assert failure.kind == GPU_LINKS
+    assert "the link between GPU 3 and GPU 6 is slow, both ways" in failure.message
+    assert failure.next_step.startswith("amd-smi xgmi")
+    low = [row.measurement.variable for row in result.rows if row.within is False]
+    assert low == ["copy_bandwidth_min_p2p_gpu_to_gpu_write"]
+
+
+def test_a_healthy_node_of_amd_passes(amd: Any) -> None:
+    text = TRANSFERBENCH.read_text().replace(" 30.01", " 48.40").replace(" 29.95", " 48.30")
+    # Both cells are 18.37 GB/s more, of 56.
+    text = text.replace(" 47.94\n", " 48.60\n")
+    (result,) = of_amd(amd, text).results
+    assert result.failures == ()
+    assert all(row.within for row in result.rows if row.gates)
+    assert [row.measurement.variable for row in result.rows if row.gates] == [
+        f"copy_bandwidth_min_{test}" for test in amd.options.tests
+    ]
+
+
+def test_a_node_of_amd_with_a_gpu_less_fails(amd: Any) -> None:
+    text = TRANSFERBENCH.with_name("remote-read-1.52.txt").read_text()
+    (result,) = of_amd(amd, text).results
+    assert "2 GPUs, expected 8" in result.failures[0].message
+
+
+def test_a_node_without_transferbench_gets_one_line_that_says_what_to_build(amd: Any) -> None:
+    left_out = of_amd(amd, "", missing=["TransferBench"]).results[0].left_out
+    assert left_out is not None
+    assert "spack install transferbench amdgpu_target=gfx942" in left_out.next_step
+
+
+def test_links_of_the_other_vendor_are_refused() -> None:
+    with pytest.raises(ValueError, match="xgmi_gbytes_s is of other GPUs"):
+        GpuLinks(gpus=8, xgmi_gbytes_s=64)

@@ -306,6 +306,13 @@ def test_a_tool_that_cannot_split_has_a_launch_for_each_group(tmp_path: Path) ->
     assert job.low == ["n2"]
 
 
+def test_exit_codes_alone_judge_a_tool_without_a_table(tmp_path: Path) -> None:
+    job = run(
+        tmp_path, orders(4, together=None, table=None, bounds={}), {"n2": "slow", "n3": "fail"}
+    )
+    assert job.low == ["n3"] and job.places("done") == NODES[:4]
+
+
 def test_the_ranks_of_a_group_stand_together_in_the_order_of_its_nodes(tmp_path: Path) -> None:
     told = orders(4)
     told["places"] = [

@@ -14,7 +14,7 @@ import pytest
 
 from railgauge.node.runners import client_server
 from railgauge.node.system import rdma_devices
-from railgauge.node.system.tool_call import Call
+from railgauge.node.system.tool_call import Call, help_of
 from railgauge.node.transport import results_file
 from tests.unit.node.sweeping import (
     ANSWER,
@@ -125,6 +125,8 @@ def scenarios() -> dict[str, Scenario]:
         "client hangs": Scenario(client="hangs", run_limit_s=20),
         "no interface": Scenario(way={"interface": "none0"}),
         "soon over": Scenario(server="answers after a while"),
+        "option there": Scenario(way={"option": "-c"}),
+        "option missing": Scenario(way={"option": "--data_validation"}),
     }
 
 
@@ -311,6 +313,22 @@ def test_tool_that_ended_by_itself_has_no_note(ran: Ran, name: str, role: str) -
 
 def test_words_of_a_server_that_ended_at_once_are_kept(ran: Ran) -> None:
     assert ran["ends at once"].output("server.err") == "bad option\n"
+
+
+def test_a_tool_with_the_option_is_started(ran: Ran) -> None:
+    """The small programs are Python's own."""
+    assert [ran["option there"].line(role)["exit_code"] for role in ("server", "client")] == [0, 0]
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_a_tool_without_the_option_is_not_started(ran: Ran, role: str) -> None:
+    line = ran["option missing"].line(role)
+    assert line["exit_code"] is None and "has no --data_validation" in line["note"]
+    assert ran["option missing"].facts(role)["no_option"].endswith(" --data_validation")
+
+
+def test_the_help_of_a_program_that_does_not_run_is_empty() -> None:
+    assert help_of("/nowhere/tool") == ""
 
 
 def test_version_of_a_missing_tool_is_unknown(ran: Ran) -> None:

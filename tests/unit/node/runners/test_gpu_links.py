@@ -31,7 +31,7 @@ def test_the_best_speed_and_width_under_load_are_kept(tmp_path: Path) -> None:
     # The first look sees the idle link, later ones what the program did.
     script = f"sleep 0.4; echo '32.0 GT/s PCIe' > {home}/current_link_speed; sleep 0.5"
     call = Call("rank0", ["sh", "-c", script])
-    (seen,) = gpu_links.watch(call, 20, str(tmp_path))
+    (seen,) = gpu_links.watch(call, 20, [str(tmp_path)])
     assert call.exit_code == 0
     assert seen == {
         "pci": "0000:1b:00.0",
@@ -46,25 +46,25 @@ def test_what_the_kernel_does_not_know_is_left_out(tmp_path: Path) -> None:
     gpu(tmp_path, "0000:1b:00.0", current_link_speed="Unknown", numa_node="-1")
     (tmp_path / "module").mkdir()
     call = Call("rank0", ["sleep", "0.4"])
-    assert gpu_links.watch(call, 20, str(tmp_path)) == [{"pci": "0000:1b:00.0"}]
+    assert gpu_links.watch(call, 20, [str(tmp_path)]) == [{"pci": "0000:1b:00.0"}]
 
 
 def test_a_job_away_from_a_gpu_is_seen(tmp_path: Path) -> None:
     gpu(tmp_path, "0000:1b:00.0", local_cpulist="9000-9007")
     call = Call("rank0", ["true"])
-    (seen,) = gpu_links.watch(call, 20, str(tmp_path))
+    (seen,) = gpu_links.watch(call, 20, [str(tmp_path)])
     assert seen["near_cpus_allowed"] == 0
 
 
 def test_a_program_that_hangs_is_ended_at_its_limit(tmp_path: Path) -> None:
     call = Call("rank0", ["sleep", "60"])
-    assert gpu_links.watch(call, 0.5, str(tmp_path)) == []
+    assert gpu_links.watch(call, 0.5, [str(tmp_path)]) == []
     assert call.exit_code is None and "still running after" in call.note
 
 
 def test_without_the_driver_nothing_is_seen(tmp_path: Path) -> None:
     call = Call("rank0", ["true"])
-    assert gpu_links.watch(call, 20, str(tmp_path / "none")) == []
+    assert gpu_links.watch(call, 20, [str(tmp_path / "none")]) == []
     assert call.exit_code == 0
 
 

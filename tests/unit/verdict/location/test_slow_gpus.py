@@ -49,6 +49,19 @@ def test_a_slow_gpu_is_named_and_its_node_not_once_more() -> None:
     assert only.why == "n2: GPU 3 is slow"
 
 
+def test_outputs_of_transferbench_name_the_slow_link() -> None:
+    file = paths.HOME / "tests" / "data" / "transferbench" / "mi300x-1.62.txt"
+    answer = invoke(locate, [str(file)])
+    assert answer.exit_code == 1
+    assert "gpu-link mi300x-1:gpu3-gpu6 is suspected" in answer.output
+
+
+def test_a_slow_link_between_two_nodes_is_of_both() -> None:
+    between = {**LINK, "name": "gpu2-n3:gpu3", "nodes": ["n2", "n3"]}
+    (only,) = suspects([case("n1"), case("n2", between)])
+    assert (only.name, only.nodes) == ("n2:gpu2-n3:gpu3", ("n2", "n3"))
+
+
 @pytest.mark.parametrize(("runs", "confirmed"), [((0,), False), ((0, 1), True)])
 def test_a_slow_link_is_confirmed_by_another_run(runs: tuple[int, ...], confirmed: bool) -> None:
     (only,) = suspects([case("n1"), *(case("n2", LINK, run=run) for run in runs)])

@@ -42,8 +42,7 @@ class Railgauge(Package):
         wheels = glob.glob(os.path.join(checkout, "dist", "railgauge-*.whl"))
         if len(wheels) != 1:
             raise InstallError(f"{checkout}/dist has {len(wheels)} wheels; type: make package")
-        python = which("python3", required=True)
-        python("-m", "venv", prefix.libexec.railgauge)
+        spec["python"].command("-m", "venv", prefix.libexec.railgauge)
         pip = Executable(join_path(prefix.libexec.railgauge, "bin", "pip"))
         requirements = join_path(checkout, "requirements.txt")
         pip("install", "--no-input", "--require-hashes", "-r", requirements)
