@@ -88,6 +88,7 @@ RUN_BY = {
     "railgauge lab shell": "lab/test_lab.py::test_commands_say_that_the_lab_is_not_up",
     "railgauge lab fault": "lab/test_lab.py::test_a_drained_node_is_reported_and_not_waited_for",
     "railgauge lab status": "lab/test_lab.py::test_status_shows_machines_services_and_faults",
+    "railgauge lab routes": "lab/test_leaves.py::test_the_routes_of_the_leaves_kernels_are_printed",
     "railgauge lab uplinks": "lab/test_leaves.py::test_how_evenly_uplinks_are_used_is_shown",
     "railgauge lab up": "lab/test_lab.py::test_up_says_that_every_node_is_idle",
     "railgauge rehearse": (
