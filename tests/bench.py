@@ -8,7 +8,7 @@
                                and memory of: help gate verdict large-verdict plan
     python -m tests.bench_peers --help  beside programs of others, which are built elsewhere
 
-Runs in clones and labs of its own, beside a lab that may be up.
+Runs in clones and labs of its own, next to a lab that may be up.
 """
 
 from __future__ import annotations
@@ -388,7 +388,7 @@ CORPUS_BYTES = 3_200_000
 
 
 def logs() -> None:
-    """A thousand small logs by one command, beside one at a time."""
+    """A thousand small logs by one command, next to one at a time."""
     bench_logs.run(AREA / "logs")
 
 
@@ -453,7 +453,7 @@ def locate() -> None:
     bench_worlds.table([*worlds.WORLDS], count=20, base=0, all_kinds=False, limit=60)
     bench_worlds.of_mixture(1000, base=0, all_kinds=False, limit=60)
     bench_asked.figures()
-    bench_worlds.beside(20, base=0)
+    bench_worlds.with_others(20, base=0)
 
 
 def suspects() -> None:

@@ -1,4 +1,4 @@
-"""Two builds beside each other: `python -m tests.bench --against REV [NAME...]`.
+"""Two builds next to each other: `python -m tests.bench --against REV [NAME...]`.
 
 Each command runs in both builds in turn, so that what else the machine does meets both alike. Of
 each are printed the medians of CPU time and memory, with the least and the most, and the ratio.

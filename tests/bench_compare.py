@@ -111,7 +111,7 @@ def wrong(campaigns: int = 25) -> None:
             )
 
 
-#: Healthy links of 0.01 Gb/s of the lab beside a busy core, Iperf2Pair of four streams for 8 s, as
+#: Healthy links of 0.01 Gb/s of the lab next to a busy core, Iperf2Pair of four streams for 8 s, as
 #: tests/lab/test_before_after.py measured them on 2026-11-27: so many kb/s of 9,853, and how often.
 _OF_LAB = {
     **{9801: 1, 9803: 1, 9804: 1, 9805: 1, 9818: 2, 9824: 1, 9825: 3, 9826: 1, 9829: 1, 9831: 1},

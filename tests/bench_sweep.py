@@ -1,7 +1,7 @@
-"""Figures of the engine of sweeps: agents by the thousand, and what a place costs beside its tool.
+"""Figures of the engine of sweeps: agents by the thousand, and what a place costs next to its tool.
 
 Simulated agents are tasks of one process with the agent's own protocol code, over real sockets;
-where an agent would fork, they sleep. Both they and the conductor are on this machine. Beside them
+where an agent would fork, they sleep. Both they and the conductor are on this machine. Next to them
 stands a bare exchange of as many connections: what this machine takes for it at this hour.
 """
 

@@ -114,7 +114,7 @@ def _result(place: record.Place, one: int, rail: int, chance: random.Random) -> 
 
 
 def _facts(node: str, rail: int, chance: random.Random) -> dict[str, Any]:
-    """What a node says of itself beside a bandwidth of RDMA: most of it are counters."""
+    """What a node says of itself next to a bandwidth of RDMA: most of it are counters."""
     moved = {
         f"net/eth{n}/{way}_{what}": chance.randrange(10**12)
         for n in range(RAILS)

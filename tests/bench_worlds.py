@@ -2,7 +2,7 @@
 
     python -m tests.bench_worlds [--campaigns N] [--seed-base N] [NAME...]   a line a world
     python -m tests.bench_worlds --mixture N [--seed-base N]    innocents in N campaigns of all
-    python -m tests.bench_worlds --others [--campaigns N]       beside other ways to find a node
+    python -m tests.bench_worlds --others [--campaigns N]       next to other ways to find a node
 
 NAME is a world or a part of its name. Everything follows from world and seed: one that accused the
 innocent is seen again by its name, `--campaigns 1` and its seed as the base.
@@ -111,7 +111,7 @@ def of_mixture(count: int, base: int, all_kinds: bool, limit: float) -> None:
         )
 
 
-# ---- beside other ways to find a bad node ----
+# ---- next to other ways to find a bad node ----
 
 #: An operator knows what a healthy pair gets, and calls it low from here on.
 _LOW = 0.95 * worlds.RATE
@@ -199,7 +199,7 @@ WAYS: dict[str, Callable[[World], Search]] = {
 }
 
 
-def beside(count: int, base: int) -> None:
+def with_others(count: int, base: int) -> None:
     """Each way on the same campaigns: 64 nodes, one of them bad."""
     print("campaigns | way | n | named | tool-seconds 50 / 99 % | steps 50 / 99 % | innocents")
     for kind, (name, way) in itertools.product(worlds.BESIDE, WAYS.items()):
@@ -241,7 +241,7 @@ def main() -> None:
     if asked.list:
         print("\n".join([*WORLDS, *SHARING, *LARGE]))
     elif asked.others:
-        beside(asked.campaigns, asked.seed_base)
+        with_others(asked.campaigns, asked.seed_base)
     elif asked.mixture:
         of_mixture(asked.mixture, asked.seed_base, asked.all_innocents, asked.limit)
     else:

@@ -1,9 +1,9 @@
 """How the tests are spread over the workers of pytest-xdist: `make test` runs five on two cores.
 
-A test of the lab waits for Slurm half of its time. So labs go on beside each other: each worker
+A test of the lab waits for Slurm half of its time. So labs go on next to each other: each worker
 brings up a lab of its own, from one image. The emulated machines keep the two cores at work with
-the units and one file of the lab beside them, which measures most finely; then a second worker has
-labs beside them, and the last one once they have ended. A file of tests stays on one worker, for
+the units and one file of the lab next to them, which measures most finely; then a second worker has
+labs next to them, and the last one once they have ended. A file of tests stays on one worker, for
 what its fixtures measure once. Without xdist the tests use the lab of the checkout.
 """
 
@@ -73,8 +73,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 #: Keeps two thirds of a CPU at work, for longer than all else: the machines are emulated.
 EMULATED = "test_vm"
-#: Tells 5 % of a slow link, and so is beside no other lab for as long as there is a choice: its
-#: numbers vary more beside one.
+#: Tells 5 % of a slow link, and so is next to no other lab for as long as there is a choice: its
+#: numbers vary more next to one.
 FINEST = "test_before_after"
 
 #: What takes longest of each: begun last, it would keep one worker at work when the others end.
@@ -97,7 +97,7 @@ def _place(file: str) -> int:
 with contextlib.suppress(ImportError):
     from xdist.scheduler import LoadFileScheduling
 
-    class LabsBesideUnits(LoadFileScheduling):
+    class LabsDuringUnits(LoadFileScheduling):
         """The second worker begins with the units, the others with the lab: one beside the emulated
         machines, two once the finest measurement has ended, all of them once the machines have.
         Before, they would only take from each other what they get.
@@ -129,5 +129,5 @@ with contextlib.suppress(ImportError):
                     self._reschedule(waiting)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LabsBesideUnits:
-        return LabsBesideUnits(config, log)
+    def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LabsDuringUnits:
+        return LabsDuringUnits(config, log)

@@ -240,7 +240,7 @@ MUTANTS = [
         "src/railgauge/node/__init__.py",
         "    sys.path.sort(key=lambda folder: not folder.startswith(_LIBRARY))\n",
         "    pass\n",
-        "tests/unit/node/test_python.py -k strangers_file",
+        "tests/unit/node/test_python.py -k foreign_file",
     ),
     Mutant(
         "stressors outlive who keeps them",
@@ -569,14 +569,14 @@ MUTANTS = [
         "src/railgauge/node/orchestration/rounds.py",
         "place.stood_s += late_s",
         "place.stood_s += 0",
-        "tests/unit/node/orchestration/test_rounds.py -k stands_still",
+        "tests/unit/node/orchestration/test_rounds.py -k host_is_stalled",
     ),
     Mutant(
         "an agent that was asked has no more time where the conductor's host stood still",
         "src/railgauge/node/orchestration/rounds.py",
         "self._asked_at[node] += late_s",
         "self._asked_at[node] += 0",
-        "tests/unit/node/orchestration/test_rounds.py -k stands_still",
+        "tests/unit/node/orchestration/test_rounds.py -k host_is_stalled",
     ),
     Mutant(
         "stressors end where their host stood still for long",
@@ -1117,7 +1117,7 @@ MUTANTS = [
         "src/railgauge/node/system/slurm_job.py",
         "    if not set(own) < set(of_job):\n",
         "    if True:\n",
-        "tests/unit/node/orchestration/test_group_launches.py -k is_told_that_they_are_the_jobs",
+        "tests/unit/node/orchestration/test_group_launches.py -k as_of_the_jobs_nodes",
     ),
     Mutant(
         "what slows a leaf for a moment is its uplink",
@@ -2519,14 +2519,14 @@ MUTANTS = [
         "src/railgauge/gate/roll.py",
         "    slurm_nodes.drain(roll.batch, journal.UPDATED)\n",
         "    slurm_nodes.drain([], journal.UPDATED)\n",
-        "tests/unit/gate/test_update.py -k who_left",
+        "tests/unit/gate/test_update.py -k left_during_the_update",
     ),
     Mutant(
         "who left during an update is not said",
         "src/railgauge/gate/roll.py",
         "for name in states if name not in ours}",
         "for name in ()}",
-        "tests/unit/gate/test_update.py -k who_left",
+        "tests/unit/gate/test_update.py -k left_during_the_update",
     ),
     Mutant(
         "a journal that cannot be read for now is set aside",
@@ -2575,7 +2575,7 @@ MUTANTS = [
         "src/railgauge/verdict/decision/rules.py",
         "_first_day_findings(needed)",
         "_first_day_findings(cases)",
-        "tests/unit/verdict/decision/test_quiet.py -k nobody_provisional",
+        "tests/unit/verdict/decision/test_quiet.py -k no_node_provisional",
     ),
     Mutant(
         "many pairs that fell are noise",
@@ -2589,7 +2589,7 @@ MUTANTS = [
         "src/railgauge/node/orchestration/interface_rate.py",
         "return most + (statistics.median(segments) if len(segments) >= LEAST_PAIRS else 0)",
         "return most",
-        "tests/unit/node/orchestration/test_interface_rate.py -k beside_what_all",
+        "tests/unit/node/orchestration/test_interface_rate.py -k besides_what_all",
     ),
     Mutant(
         "a node that lacks a rail for now is in pairs of all rails",
@@ -3022,7 +3022,7 @@ MUTANTS = [
     Mutant(
         "what a run that broke off had accepted returns without a look",
         "src/railgauge/gate/run.py",
-        "    _doubt(run)\n",
+        "    _recheck_accepted(run)\n",
         "",
         f"{_GATE}/test_run.py -k changed_since_its_test",
     ),
@@ -3157,7 +3157,7 @@ MUTANTS = [
         "src/railgauge/gate/update.py",
         "    if still:\n",
         "    if still and alive:\n",
-        f"{_GATE}/test_update.py -k alone_was_killed",
+        f"{_GATE}/test_update.py -k only_its_process_killed",
     ),
     Mutant(
         "an update begins before its journal is written",
@@ -3232,8 +3232,8 @@ MUTANTS = [
     Mutant(
         "an updated node that a user resumed before its test is returned untested",
         "src/railgauge/gate/roll.py",
-        "if node.ours or node.in_service]",
-        "if node.ours]",
+        "if node.drained_by_us or node.in_service]",
+        "if node.drained_by_us]",
         f"{_GATE}/test_update.py -k resumes_before",
     ),
     Mutant(
@@ -3283,7 +3283,7 @@ MUTANTS = [
         "src/railgauge/gate/partners.py",
         "            and name not in updating\n",
         "",
-        f"{_GATE}/test_update.py -k nobodys_partner",
+        f"{_GATE}/test_update.py -k no_partner",
     ),
     Mutant(
         "a node in update that came back can be named as a partner",
@@ -3344,7 +3344,7 @@ MUTANTS = [
     Mutant(
         "a human's reason is overwritten",
         "src/railgauge/slurm/nodes.py",
-        "        elif node.ours or not node.drained:\n",
+        "        elif node.drained_by_us or not node.drained:\n",
         "        else:\n",
         "tests/unit/slurm/test_nodes.py",
     ),
@@ -3395,7 +3395,7 @@ MUTANTS = [
         "src/railgauge/patrol/run.py",
         "            owner=PATROL,\n",
         "            owner=None,\n",
-        "tests/unit/patrol/test_run.py -k nobody_is_touched",
+        "tests/unit/patrol/test_run.py -k no_node_is_touched",
     ),
     Mutant(
         "anybody resumes the campaign of a gate run",
@@ -3584,7 +3584,7 @@ MUTANTS = [
         "src/railgauge/gate/lock.py",
         "            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "            pass\n",
-        f"{_GATE}/test_run.py -k 'left_just_before or beside_a_run'",
+        f"{_GATE}/test_run.py -k 'left_just_before or during_a_run'",
     ),
     Mutant(
         "the other direction of a slow pair is not measured",
@@ -3654,7 +3654,7 @@ MUTANTS = [
         "src/railgauge/gate/run.py",
         "    if node.busy:\n        return",
         "    if False:\n        return",
-        f"{_GATE}/test_run.py -k somebodys_job",
+        f"{_GATE}/test_run.py -k a_users_job",
     ),
     Mutant(
         "an update begins beneath jobs",
@@ -4032,7 +4032,7 @@ MUTANTS = [
         "src/railgauge/verdict/location/locate.py",
         "known += [suspect for suspect in located.suspects if _explains(suspect, bad_ends)]",
         "known += located.suspects",
-        "tests/unit/verdict/decision/test_rules.py -k not_named_beside",
+        "tests/unit/verdict/decision/test_rules.py -k not_named_next_to",
     ),
     Mutant(
         "the gate holds who is not confirmed",
@@ -4354,7 +4354,7 @@ MUTANTS = [
         "src/railgauge/verdict/decision/rules.py",
         "and not named and not case.quiet:",
         "and not named:",
-        "tests/unit/verdict/decision/test_quiet.py -k beside_the_fault",
+        "tests/unit/verdict/decision/test_quiet.py -k next_to_the_fault",
     ),
     Mutant(
         "a quiet retest fails for want of a reference",
@@ -4634,7 +4634,7 @@ MUTANTS = [
         "src/railgauge/gate/testing.py",
         '                run.decided[node] = f"{failed}; {why}" if failed else why\n',
         "                pass\n",
-        "tests/unit/gate/test_run.py -k maintenance_began",
+        "tests/unit/gate/test_run.py -k maintenance_that_began",
     ),
     Mutant(
         "an update begins in a reservation that began while it waited",

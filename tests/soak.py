@@ -5,7 +5,7 @@ queue pairs: none may fail, and no acceptance may accuse anybody, confirmed or n
     .venv/bin/python -m tests.soak [--accepts N] [--starts N] [--rdma N] [--results FILE]
 
 Another process loads one core all the while. Each outcome is one line of the results' file, so that
-a soak that broke off goes on where it was; `--again` starts it anew. Prints a table; the exit code
+a soak that broke off goes on where it was; `--again` starts it again. Prints a table; the exit code
 is 1 where anything failed. Uses the lab of this checkout, and leaves it up if it was.
 """
 

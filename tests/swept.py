@@ -3,7 +3,7 @@ those that `railgauge.locating.plan` adds, as the conductor does
 (`railgauge.node.orchestration.rounds`).
 
 Every node has one end: of several rails each has pairs, and rounds, of its own. A pair is bad that
-failed, or is slower than a partition's `peer_spread` allows beside the listed ones; and the
+failed, or is slower than a partition's `peer_spread` allows next to the listed ones; and the
 evidence has the spread of a campaign's verdict (`railgauge.verdict.location.from_campaign`).
 """
 
@@ -79,7 +79,7 @@ def _good_or_not(
     leaf_of: Mapping[End, str],
     routes: Routes | None,
 ) -> Evidence:
-    """What the conductor knows: whether each pair is good beside those of the list."""
+    """What the conductor knows: whether each pair is good next to those of the list."""
     bound = interface_rate.bound([result.value for result in listed], SLOWER)
     evidence = Evidence(leaf_of, directed=True, routes=routes)
     evidence.add(

@@ -285,7 +285,7 @@ class Links:
 
 @dataclasses.dataclass(frozen=True)
 class AtRandom:
-    """Of all runs (of these rounds) a share fails or halves by itself: nobody is at fault."""
+    """Of all runs (of these rounds) a share fails or halves by itself: no node is at fault."""
 
     share: float
     loss: float
@@ -302,7 +302,7 @@ class AtRandom:
 
 @dataclasses.dataclass(frozen=True)
 class InRound:
-    """(leaf, or -1 for all, and round) -> what each of its runs loses: nobody is at fault."""
+    """(leaf, or -1 for all, and round) -> what each of its runs loses: no node is at fault."""
 
     losses: Mapping[tuple[int, int], float]
 
@@ -705,7 +705,7 @@ def one_pair(chance: random.Random) -> World:
 def _links(
     chance: random.Random, world: World, count: int, share: float = 1.0, both: bool = False
 ) -> None:
-    """Bad links on the way of somebody, which are to be named where the leaves are known."""
+    """Bad links on the way of a user, which are to be named where the leaves are known."""
     losses: dict[Link, float] = {}
     while len(losses) < count:
         run = world.run(*chance.sample(range(len(world.ends)), 2))
@@ -739,7 +739,7 @@ def destination(
     odds: float = 0.3,
 ) -> Make:
     """Routes by destination, one slow link one way. `by_leaf`: another table at each leaf; `odds`
-    of a bad node beside it.
+    of a bad node next to it.
     """
 
     def make(chance: random.Random) -> World:
@@ -921,7 +921,7 @@ def one_way(part: Literal["sender", "receiver"]) -> Make:
 
 
 def neighbours(between: bool) -> Make:
-    """Two bad nodes, one beside the other, or a healthy one between them."""
+    """Two bad nodes, one next to the other, or a healthy one between them."""
 
     def make(chance: random.Random) -> World:
         world = _adaptive(chance, (8, 16, 17, 32, 64), 8)
@@ -1041,7 +1041,7 @@ def several(chance: random.Random) -> World:
 
 
 def healthy(chance: random.Random) -> World:
-    """Nobody is at fault."""
+    """No node is at fault."""
     world = cluster(chance, chance.choice((8, 17, 32, 64, 256)))
     _any_flow(chance, world)
     _two_plans(chance, world)
@@ -1146,7 +1146,7 @@ def draw(name: str, seed: int) -> World:
     return {**WORLDS, **SHARING, **LARGE, **BESIDE}[name](random.Random(f"{name} {seed}"))
 
 
-def _beside(faults: Callable[[random.Random], Sequence[Fault]], routing: Routing) -> Make:
+def _with_another(faults: Callable[[random.Random], Sequence[Fault]], routing: Routing) -> Make:
     """64 nodes, one of them bad, and what else is bad there."""
 
     def make(chance: random.Random) -> World:
@@ -1172,12 +1172,12 @@ def _link(chance: random.Random) -> Sequence[Fault]:
 
 #: What ways to find a bad node are compared in.
 BESIDE: dict[str, Make] = {
-    "one bad node": _beside(lambda chance: [], ByRun(8)),
-    "and 5 % of pairs": _beside(_pairs(0.05), ByRun(8)),
-    "and 15 % of pairs": _beside(_pairs(0.15), ByRun(8)),
-    "and a link, routes by destination": _beside(_link, ByDestination(8)),
-    "and a link, static ECMP": _beside(_link, ByFlow(8, 1)),
-    "and 2 % of runs halve": _beside(lambda chance: [AtRandom(0.02, 0.5)], ByRun(8)),
+    "one bad node": _with_another(lambda chance: [], ByRun(8)),
+    "and 5 % of pairs": _with_another(_pairs(0.05), ByRun(8)),
+    "and 15 % of pairs": _with_another(_pairs(0.15), ByRun(8)),
+    "and a link, routes by destination": _with_another(_link, ByDestination(8)),
+    "and a link, static ECMP": _with_another(_link, ByFlow(8, 1)),
+    "and 2 % of runs halve": _with_another(lambda chance: [AtRandom(0.02, 0.5)], ByRun(8)),
 }
 
 

@@ -16,7 +16,7 @@ from railgauge.verdict.decision.verdict import Verdict
 #: Debian's, and what others call it.
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 
-#: What comes in a moment may take longer beside labs, on a host that stands still now and then.
+#: What comes in a moment may take longer next to labs, on a host that stands still now and then.
 _PATIENCE_MS = 120_000
 expect.set_options(timeout=_PATIENCE_MS)
 

@@ -211,7 +211,7 @@ def watched(seen: Opened, script: str, asked: str) -> object:
     return answer
 
 
-#: As soon as the tables answer, before any figure is drawn, somebody prints.
+#: As soon as the tables answer, before any figure is drawn, a user prints.
 PRINT_EARLY = """
 window.figures = [];
 const count = () => figures.push(document.querySelectorAll("figure.curve canvas").length);
@@ -244,7 +244,9 @@ def test_a_curve_names_each_size_and_the_last(opened: Open, bad: Verdict) -> Non
     assert isinstance(texts, list) and {"2 B", "8 B", "8 MiB"} <= set(texts)
 
 
-def test_a_line_of_a_curve_is_told_by_its_dashes_in_the_legend(opened: Open, bad: Verdict) -> None:
+def test_a_line_of_a_curve_is_marked_by_its_dashes_in_the_legend(
+    opened: Open, bad: Verdict
+) -> None:
     legend = opened(bad).page.locator("figure.curve .u-marker")
     grounds = legend.evaluate_all("all => all.map((one) => one.style.background)")
     assert "repeating-linear-gradient" in "".join(grounds)

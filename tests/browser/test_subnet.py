@@ -39,7 +39,7 @@ def test_a_switch_leads_to_its_ports_by_keyboard(opened: Open, read: Verdict) ->
     expect(leaf2.locator("tbody tr")).to_have_count(6)
 
 
-def test_a_link_with_a_fault_is_told_without_its_colour(opened: Open, read: Verdict) -> None:
+def test_a_link_with_a_fault_is_marked_without_its_colour(opened: Open, read: Verdict) -> None:
     section = opened(read).page.locator("#subnet")
     row = section.locator(".links tbody tr", has_text="leaf1")
     assert row.locator("td").all_inner_texts() == [

@@ -1,5 +1,5 @@
-"""The embedded cluster for tests: brought up once for each worker, mended after a test that breaks
-something, taken down if it was not up before.
+"""The embedded cluster for tests: brought up once for each worker, repaired after a test that
+breaks something, taken down if it was not up before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from railgauge.lab.cluster import Lab
 from ..conftest import LABS
 
 #: What a test waits for comes in seconds, a campaign of emulated machines in minutes: 6.8 of them
-#: beside two more labs on two cores. It is for what hangs.
+#: next to two more labs on two cores. It is for what hangs.
 PATIENCE_S = 900
 
 CHECKS = Path(__file__).parent / "checks"
@@ -88,7 +88,7 @@ def cluster() -> Iterator[Lab]:
 
 
 @contextlib.contextmanager
-def lab_beside(cluster: Lab, folder: Path, system: str = "lab") -> Iterator[Lab]:
+def second_lab(cluster: Lab, folder: Path, system: str = "lab") -> Iterator[Lab]:
     """Another lab on this machine that is not up yet, with the same image and a folder of its own;
     taken down afterwards.
     """
@@ -140,7 +140,7 @@ def assert_nothing_runs(lab: Lab) -> None:
 
 
 def links_here() -> str:
-    """The network links of this machine, as somebody outside all labs sees them."""
+    """The network links of this machine, as a user outside all labs sees them."""
     return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
 
 
@@ -159,7 +159,7 @@ def login_node(cluster: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def mended(cluster: Lab) -> Iterator[Lab]:
+def repaired(cluster: Lab) -> Iterator[Lab]:
     """The lab, for a test that breaks something in it."""
     yield cluster
     faults.clear(cluster)

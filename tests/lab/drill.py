@@ -182,7 +182,7 @@ def killed_in_update(gate: Gate) -> None:
 
 
 def update_lost(gate: Gate) -> None:
-    """The update is killed with its run: nothing is tested until somebody says that it is done."""
+    """The update is killed with its run: nothing is tested until a user says that it is done."""
     process = gate.start("run", "--nodes", "n2", "--update", "sleep 600", "--act")
     roll = in_update(gate, process)
     process.kill()
@@ -224,7 +224,7 @@ def _taken_meanwhile(gate: Gate, state: str) -> str:
 
 
 def reservation_deleted(gate: Gate) -> None:
-    """Somebody deletes the reservation in the middle: drained at once, and one more run ends it."""
+    """A user deletes the reservation in the middle: drained at once, and one more run ends it."""
     gate.update("n2")
     gate.hold("n2")
     process = gate.start("run", "--act")
@@ -235,13 +235,13 @@ def reservation_deleted(gate: Gate) -> None:
     gate.watching.clear()
     delete_reservation(broken.reservation)
     out, _ = process.communicate(timeout=400)
-    assert gate.state("n2").ours, out
+    assert gate.state("n2").drained_by_us, out
     gate("run", "--act")
     assert gate.is_accepted("n2") and gate.state("n2").in_service
 
 
 def in_maintenance(gate: Gate) -> None:
-    """The node is in somebody's maintenance: neither tested nor resumed without the word."""
+    """The node is in a user's maintenance: neither tested nor resumed without the word."""
     gate.update("n2")
     gate.hold("n2")
     words = ["starttime=now", "duration=60", "users=root", "flags=MAINT,IGNORE_JOBS", "nodes=n2"]
@@ -257,7 +257,7 @@ def in_maintenance(gate: Gate) -> None:
 
 
 def bad_partner(gate: Gate) -> None:
-    """A healthy node is tested beside a bad one in service: the bad one is held, a suspect."""
+    """A healthy node is tested next to a bad one in service: the bad one is held, a suspect."""
     gate.update("n2")
     gate.hold("n2")
     faults.add(gate.lab, "rate", "n1", 0.4)

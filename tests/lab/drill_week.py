@@ -1,4 +1,4 @@
-"""A week of patrol in quick motion: patrol after patrol on the larger lab, users' jobs beside.
+"""A week of patrol in quick motion: patrol after patrol on the larger lab, users' jobs meanwhile.
 
     python -m tests.lab.drill_week [--patrols N] [--seed S] [--minutes M] [--preemptions P]
                                    [--undisturbed]
@@ -6,7 +6,7 @@
 Every patrol is real, with real Slurm jobs; only the hours between two of them are left out, and
 with them the holds of earlier patrols that `max_hold` would count. At random moments, the same for
 a seed, three links get faults that stay (a rate, a loss, an MTU) and two flap. In ten patrols
-somebody wants nodes that are under test, and in as many more as it takes until Slurm has preempted
+a user wants nodes that are under test, and in as many more as it takes until Slurm has preempted
 ten patrols; three times the patrol is killed; neither where it is `--undisturbed`.
 Prints the table of docs/figures.csv; the exit code is 1 where a node without a fault was accused or
 held, a job of a user was disturbed, or a fault that stays was missed: its node was accepted with
@@ -52,7 +52,7 @@ NODES = tuple(f"n{number}" for number in range(1, 33))
 FAULTS = (("rate", "0.04"), ("rail-loss", "20"), ("mtu", "1500"), ("flap", "10"), ("flap", "25"))
 PREEMPTIONS, KILLED = 10, 3
 
-#: So often somebody wants a node in one patrol, until Slurm preempts a job of it. A job that begins
+#: So often a user wants a node in one patrol, until Slurm preempts a job of it. A job that begins
 #: between two of the patrol's preempts none.
 _TRIES = 5
 

@@ -19,7 +19,7 @@ from railgauge.processes import Process
 
 from .gate_lab import NODES, Gate
 
-#: Slow enough that the machine under the lab carries it beside whatever else it does.
+#: Slow enough that the machine under the lab carries it next to whatever else it does.
 _SLOW_GBITS = 0.5
 
 #: More than the largest packet that the kernel hands on as one.
@@ -88,7 +88,7 @@ def switch_port_loss_in_gate(gate: Gate) -> None:
     gate.hold("n2")
     with port_loss(gate.lab, network.port("n2"), 10):
         gate("run", "--act", code=1)
-    assert gate.state("n2").ours and not gate.is_accepted("n2")
+    assert gate.state("n2").drained_by_us and not gate.is_accepted("n2")
 
 
 def _references(gate: Gate, **bandwidth: Any) -> Path:

@@ -1,4 +1,4 @@
-"""Drills: a patrol beside users' jobs, preempted, killed; a node that comes back from repair."""
+"""Drills: a patrol next to users' jobs, preempted, killed; a node that comes back from repair."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _in_service(gate: Gate) -> set[str]:
     return {node for node in NODES if gate.state(node).in_service}
 
 
-def beside_a_job(gate: Gate) -> None:
+def during_a_job(gate: Gate) -> None:
     """One node has a job: the others are tested, and the job runs on."""
     with _job_of_a_user("n4") as job:
         _is(job, "RUNNING", PATIENCE_S)
@@ -80,7 +80,7 @@ def beside_a_job(gate: Gate) -> None:
 
 
 def preempted(gate: Gate) -> None:
-    """Somebody wants a node that is under test: the job starts. Where Slurm preempted one of the
+    """A user wants a node that is under test: the job starts. Where Slurm preempted one of the
     patrol for it, that ends, and holds the guilty node if it has confirmed it; between two of its
     jobs it goes on without that node, and holds the guilty one.
     """
@@ -117,14 +117,14 @@ def bad_node(fault: str, value: float, *checks: str) -> Callable[[Gate], None]:
     """The drill of a fault of n2's link that stays, and is shown by one of these checks."""
 
     def drill(gate: Gate) -> None:
-        """The node alone is held; mended, it is readmitted."""
+        """The node alone is held; repaired, it is readmitted."""
         faults.add(gate.lab, fault, "n2", value)
         out = _patrol(gate, code=1)
         assert _in_service(gate) == {"n1", "n3", "n4"}, out
         reason = gate.state("n2").reason
         assert reason.startswith(tuple(f"railgauge: {check} " for check in checks)), reason
         gate("readmit", "--nodes", "n2", "--act", code=1)
-        assert gate.state("n2").ours
+        assert gate.state("n2").drained_by_us
         faults.clear(gate.lab)
         out = gate("readmit", "--nodes", "n2", "--act")
         assert "n2: accepted, back in service" in out and _in_service(gate) == set(NODES), out
@@ -191,7 +191,7 @@ def readmit_soak(gate: Gate) -> None:
 
 
 DRILLS: dict[str, Callable[[Gate], None]] = {
-    "patrol-beside-a-job": beside_a_job,
+    "patrol-beside-a-job": during_a_job,
     "patrol-preempted": preempted,
     "patrol-killed": killed,
     "patrol-bad-node": bad_node("rate", 0.4, "Iperf2Pair"),

@@ -3,7 +3,7 @@
     python -m tests.lab.preempted_launch [--nodes N...] [--times N] [--seed S] [--minutes M]
 
 A job of the patrol's QOS launches one step after the other on the first N nodes of the larger lab,
-and at a random moment somebody wants the first of them, where the others' steps report to. Prints a
+and at a random moment a user wants the first of them, where the others' steps report to. Prints a
 line for each N: docs/figures.csv says what Slurm does.
 """
 

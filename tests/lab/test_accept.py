@@ -178,8 +178,10 @@ def test_a_node_set_in_another_way_is_rejected_and_named(
     assert (answer.returncode, f'{CONGESTION} was "{before}"' in answer.stdout) == (1, True)
 
 
-def test_a_slow_link_is_rejected_and_located(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
-    faults.add(mended, "rate", "n2", 0.4)
+def test_a_slow_link_is_rejected_and_located(
+    railgauge: Run, verdict: Verdict, repaired: Lab
+) -> None:
+    faults.add(repaired, "rate", "n2", 0.4)
     answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 1, answer.stdout
     assert "reject: Iperf2Pair ns n1 n2" in answer.stdout
@@ -216,11 +218,11 @@ def test_a_node_that_is_off_is_rejected_by_name(two_bad_nodes: tuple[str, dict[s
 
 
 def test_a_node_that_loses_power_in_mid_job_is_named(
-    area: Path, verdict: Verdict, mended: Lab
+    area: Path, verdict: Verdict, repaired: Lab
 ) -> None:
     campaign = start(area, "--partition", "ns")
     wait_for_traffic(area)
-    faults.add(mended, "off", "n2")
+    faults.add(repaired, "off", "n2")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 1, output
     # No tool of its partners, which hung, was waited for to its limit.
@@ -234,14 +236,14 @@ def test_a_node_that_loses_power_in_mid_job_is_named(
     # The others were measured all the same.
     measured = {tuple(m["nodes"]) for m in found["measurements"] if m["check"] == "Iperf2Pair"}
     assert ("n3", "n4") in measured
-    assert jobs_left(mended) == ""
+    assert jobs_left(repaired) == ""
 
 
-def test_a_full_disk_is_rejected_and_named(railgauge: Run, verdict: Verdict, mended: Lab) -> None:
+def test_a_full_disk_is_rejected_and_named(railgauge: Run, verdict: Verdict, repaired: Lab) -> None:
     """MPI does not start there, which names no disk by itself. Nothing left at all would have Slurm
     drain the node first.
     """
-    faults.add(mended, "disk-full", "n2", 65536)
+    faults.add(repaired, "disk-full", "n2", 65536)
     answer = railgauge("accept", "--partition", "ns", "--", "-n", "NodeState|MpiWorld")
     assert answer.returncode == 1, answer.stdout
     found = verdict()
@@ -250,8 +252,8 @@ def test_a_full_disk_is_rejected_and_named(railgauge: Run, verdict: Verdict, men
     assert suspects(found) == ["n2"]
 
 
-def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, mended: Lab) -> None:
-    faults.add(mended, "slurmdbd-stop")
+def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, repaired: Lab) -> None:
+    faults.add(repaired, "slurmdbd-stop")
     answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 3, answer.stdout
     assert "sacct" in answer.stdout
@@ -259,41 +261,41 @@ def test_without_accounting_nothing_is_started(railgauge: Run, area: Path, mende
 
 
 def test_accounting_lost_in_mid_campaign_is_inconclusive_until_resumed(
-    railgauge: Run, area: Path, verdict: Verdict, mended: Lab
+    railgauge: Run, area: Path, verdict: Verdict, repaired: Lab
 ) -> None:
     campaign = start(area, "--partition", "ns")
-    wait_for_running_job(mended, "n[1-4]")
-    faults.add(mended, "slurmdbd-stop")
+    wait_for_running_job(repaired, "n[1-4]")
+    faults.add(repaired, "slurmdbd-stop")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 2, output
     assert verdict()["verdict"] == "inconclusive"
-    assert jobs_left(mended) == ""
+    assert jobs_left(repaired) == ""
     assert "next: railgauge accept --resume" in output
-    faults.clear(mended)
+    faults.clear(repaired)
     answer = railgauge("accept", "--resume", "latest")
     assert answer.returncode == 0, answer.stdout
 
 
 def test_a_full_results_area_stops_before_anything_runs(
-    railgauge: Run, mended: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
+    railgauge: Run, repaired: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
 ) -> None:
     (area / "kept").write_text("kept")
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(area))
-    faults.add(mended, "results-full")
+    faults.add(repaired, "results-full")
     answer = railgauge("accept", "--partition", "ns")
     assert answer.returncode == 3, answer.stdout
     assert "MiB free" in answer.stdout and "next:" in answer.stdout
-    faults.clear(mended)
+    faults.clear(repaired)
     assert (area / "kept").read_text() == "kept"
 
 
 @pytest.mark.release
 def test_a_results_area_that_fills_up_gives_no_pass_until_resumed(
-    railgauge: Run, mended: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
+    railgauge: Run, repaired: Lab, monkeypatch: pytest.MonkeyPatch, area: Path
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(area))
     # Just what a campaign asks for before it starts; all of it taken once a sweep runs.
-    faults.add(mended, "results-full", value=65 * 2**20)
+    faults.add(repaired, "results-full", value=65 * 2**20)
     here = shlex.quote(str(area))
     runs = f"ls {here}/campaigns/*/stage/*/*/*/*/raw.jsonl.gz > /dev/null 2>&1"
     write = [
@@ -303,13 +305,13 @@ def test_a_results_area_that_fills_up_gives_no_pass_until_resumed(
         "-c",
         f"until {runs}; do sleep 0.1; done; cat /dev/zero > {here}/filler",
     ]
-    background = subprocess.Popen(mended.in_lab_mounts(*write))
+    background = subprocess.Popen(repaired.in_lab_mounts(*write))
     answer = railgauge("accept", "--partition", "ns")
     background.wait()
     assert answer.returncode in (2, 3), answer.stdout
     assert "ACCEPT" not in answer.stdout
-    assert jobs_left(mended) == ""
-    subprocess.run(mended.in_lab_mounts("rm", str(area / "filler")), check=True)
+    assert jobs_left(repaired) == ""
+    subprocess.run(repaired.in_lab_mounts("rm", str(area / "filler")), check=True)
     answer = railgauge("accept", "--resume", "latest")
     assert answer.returncode == 0, answer.stdout
 
@@ -356,7 +358,7 @@ def test_a_baseline_accepts_nothing(railgauge: Run) -> None:
     assert "baseline: 9 measurements recorded" in answer.stdout
 
 
-def test_an_acceptance_cannot_be_told_to_record(railgauge: Run) -> None:
+def test_an_acceptance_cannot_be_set_to_record(railgauge: Run) -> None:
     answer = railgauge("accept", "--nodes", "n1,n2", "--", "-n", "NodeState", "-S", "gate=baseline")
     assert answer.returncode == 1, answer.stdout
     assert "ran as baseline, expected acceptance" in answer.stdout

@@ -19,7 +19,7 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.verdict.comparison import measurement_table
 
-from .conftest import PATIENCE_S, area_of, lab_beside, lab_command
+from .conftest import PATIENCE_S, area_of, lab_command, second_lab
 from .test_accept import suspects, sweeps
 
 pytestmark = pytest.mark.release
@@ -29,7 +29,7 @@ NODES = [f"n{number}" for number in range(1, 9)]
 
 #: Each link carries so much. At this rate a shaped link has credit for 52 ms (64 KiB): it is as
 #: fast as it should be where CPUs answer late. At 0.03 Gb/s (17 ms) three of four pairs lost 1.5 %
-#: of 5 s at once, and one gained 1.2 %, beside other workers' labs at a load of 12; one run of 40
+#: of 5 s at once, and one gained 1.2 %, next to other workers' labs at a load of 12; one run of 40
 #: that has 2 % less leaves its place unknown for ever.
 LINK_GBITS = 0.01
 
@@ -151,7 +151,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def eight(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with lab_beside(cluster, tmp_path_factory.mktemp("before") / "lab", "lab32") as lab:
+    with second_lab(cluster, tmp_path_factory.mktemp("before") / "lab", "lab32") as lab:
         network = lab.spec.network.model_copy(update={"link_gbits": LINK_GBITS})
         lab.spec = lab.spec.model_copy(update={"network": network})
         # All of the lab runs before the other workers' labs: what those take of the CPU for 0.1 s
@@ -172,7 +172,7 @@ def set_all(lab: Lab, value: str) -> None:
 
 
 @pytest.fixture
-def mended(eight: Lab) -> Iterator[Lab]:
+def repaired(eight: Lab) -> Iterator[Lab]:
     before = lab_command(eight, "exec", "n1", "sysctl", "-n", SETTING).stdout.strip()
     yield eight
     faults.clear(eight)
@@ -233,9 +233,9 @@ def test_a_second_healthy_campaign_is_accepted_and_the_same(site: Site, baseline
 
 
 def test_a_link_that_lost_5_percent_is_named_and_nothing_else(
-    mended: Lab, site: Site, baseline: str
+    repaired: Lab, site: Site, baseline: str
 ) -> None:
-    faults.add(mended, "rate", "n5", LINK_GBITS * 0.95)
+    faults.add(repaired, "rate", "n5", LINK_GBITS * 0.95)
     verdict = site.accept(1, "--compare", baseline)
     found = changed(verdict)
     assert {one["place"] for one in found} == {"n4:n5", "n5:n6"}, found
@@ -250,14 +250,14 @@ def test_a_link_that_lost_5_percent_is_named_and_nothing_else(
 
 
 def test_a_link_that_was_slow_once_is_measured_again_which_decides(
-    mended: Lab, site: Site, baseline: str
+    repaired: Lab, site: Site, baseline: str
 ) -> None:
     known = len(sweeps(site.area, "Iperf2Pair"))
-    faults.add(mended, "rate", "n5", LINK_GBITS * 0.95)
+    faults.add(repaired, "rate", "n5", LINK_GBITS * 0.95)
     running = site.start("--compare", baseline)
     wait_for_client(site.area, known, 2)
     # Meanwhile the job goes on: this waits until its nodes are idle.
-    faults.clear(mended)
+    faults.clear(repaired)
     verdict = json.loads(running.communicate(timeout=PATIENCE_S)[0])
     again = {
         added.name.partition("@")[0] for added in sweeps(site.area, "Iperf2Pair")[-1].again.values()
@@ -279,12 +279,12 @@ def wait_for_client(area: Path, known: int, place: int) -> None:
         time.sleep(0.1)
 
 
-def test_what_all_links_lost_accuses_nobody_and_stands_beside_what_changed(
-    mended: Lab, site: Site, baseline: str
+def test_what_all_links_lost_accuses_no_node_and_stands_next_to_what_changed(
+    repaired: Lab, site: Site, baseline: str
 ) -> None:
     for node in NODES:
-        faults.add(mended, "rate", node, LINK_GBITS * 0.97)
-    set_all(mended, OTHER)
+        faults.add(repaired, "rate", node, LINK_GBITS * 0.97)
+    set_all(repaired, OTHER)
     verdict = site.accept(1, "--compare", baseline)
     found = changed(verdict)
     assert [(one["kind"], one["nodes"]) for one in found] == [("worse", [])], found

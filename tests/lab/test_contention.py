@@ -1,4 +1,4 @@
-"""Measurements beside load in the lab: real stressors on its namespace nodes."""
+"""Measurements next to load in the lab: real stressors on its namespace nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from railgauge.lab.cluster import Lab
 
-from .conftest import Run, lab_beside, lab_command, running
+from .conftest import Run, lab_command, running, second_lab
 
 pytestmark = pytest.mark.release
 
@@ -38,7 +38,7 @@ def test_load_is_measured_as_times_no_load_and_none_of_it_is_left(
 def test_a_tool_is_measured_far_from_its_nic_where_there_are_two_numa_nodes(
     cluster: Lab, tmp_path: Path, railgauge: Run, verdict: Callable[[], Any]
 ) -> None:
-    with lab_beside(cluster, tmp_path / "lab", "lab-numa") as lab:
+    with second_lab(cluster, tmp_path / "lab", "lab-numa") as lab:
         answer = lab_command(lab, "up", "--system", "lab-numa")
         assert answer.returncode == 0, answer.stdout
         answer = railgauge(

@@ -81,7 +81,7 @@ def failures(names: list[str], code: int, output: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def timing_out(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[Future[tuple[int, str]]]:
-    """A run to its time limit, a minute at the least: on nodes of its own beside all others."""
+    """A run to its time limit, a minute at the least: on nodes of its own next to all others."""
     with area_of("times-out") as area, ThreadPoolExecutor() as pool:
         asked = [getattr(item, "originalname", "") for item in request.session.items]
         if test_a_run_to_its_time_limit_is_failed.__name__ in asked:
@@ -192,7 +192,7 @@ def test_a_baseline_is_not_judged_by_the_numbers_of_before(baseline: str) -> Non
     assert re.search(r"OK \] \(\d/3\) OutOfReference ", baseline)
 
 
-def test_a_tool_whose_devices_say_the_same_is_believed(baseline: str) -> None:
+def test_a_tool_with_devices_that_say_the_same_is_believed(baseline: str) -> None:
     """The control of `Inflated`: through the same program."""
     assert re.search(r"OK \] \(\d/3\) NotInflated ", baseline)
 
@@ -321,7 +321,7 @@ def test_bare_reframe_with_our_configuration_is_guarded(cluster: Lab, area: Path
     assert "nothing was measured" in answer.stdout
 
 
-# The last one: it has gone on beside the others.
+# The last one: it has gone on next to the others.
 def test_a_run_to_its_time_limit_is_failed(timing_out: Future[tuple[int, str]]) -> None:
     said = failures(["TimesOut"], *timing_out.result())
     assert "Slurm says TIMEOUT" in said["TimesOut"]

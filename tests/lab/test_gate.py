@@ -62,18 +62,18 @@ def test_slurm_says_which_rights_are_missing(as_user: Callable[..., None], clust
 # The drill `changed-field` is a part of killed-in-campaign.
 @pytest.mark.parametrize("name", ["shaped-link", "killed-in-campaign", "killed-in-update"])
 def test_no_untested_node_is_ever_open(
-    mended: Lab, area: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    repaired: Lab, area: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     # What the drill sets is set back afterwards.
     for variable, value in (("RAILGAUGE_RESULTS", str(area)), ("PATH", os.environ["PATH"])):
         monkeypatch.setenv(variable, value)
-    drill(mended, area, name)
+    drill(repaired, area, name)
 
 
 @pytest.mark.parametrize("name", ["patrol-preempted", "patrol-bad-node"])
-def test_a_patrol_disturbs_nobody_and_holds_only_the_guilty(
-    mended: Lab, area: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_a_patrol_disturbs_no_node_and_holds_only_the_guilty(
+    repaired: Lab, area: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     for variable, value in (("RAILGAUGE_RESULTS", str(area)), ("PATH", os.environ["PATH"])):
         monkeypatch.setenv(variable, value)
-    drill(mended, area, name)
+    drill(repaired, area, name)

@@ -92,7 +92,7 @@ def test_the_job_ends_with_the_verdict(submit: Submit, area: Path, code: int) ->
     assert answer.returncode == code, (area / "out").read_text()
 
 
-def test_what_is_told_the_verdict_reaches_railgauge(submit: Submit, area: Path) -> None:
+def test_what_the_script_is_given_reaches_railgauge(submit: Submit, area: Path) -> None:
     submit("--wait", code=1)
     assert "RAILGAUGE_ON_VERDICT=tell" in (area / "environment").read_text().splitlines()
 

@@ -18,7 +18,7 @@ from railgauge.cli.lab import open_lab
 from railgauge.lab import rootfs, vm
 from railgauge.lab.cluster import Lab
 
-from .conftest import PATIENCE_S, lab_beside, lab_command, links_here
+from .conftest import PATIENCE_S, lab_command, links_here, second_lab
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,7 +39,7 @@ def second(cluster: Lab, below: Path) -> Iterator[Lab]:
     """Another lab on this machine, with the same image and a folder of its own, whose name has what
     a shell, a mount option or a configuration file takes for the end of a path.
     """
-    with lab_beside(cluster, below / "a lab, #2") as lab:
+    with second_lab(cluster, below / "a lab, #2") as lab:
         yield lab
 
 
@@ -71,7 +71,7 @@ class Up(NamedTuple):
 
 @pytest.fixture(scope="module")
 def up(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with lab_beside(cluster, tmp_path_factory.mktemp("up") / "a lab, #2") as lab:
+    with second_lab(cluster, tmp_path_factory.mktemp("up") / "a lab, #2") as lab:
         before = links_here()
         answer = on(lab)("up")
         assert answer.returncode == 0, answer.stdout
@@ -111,7 +111,7 @@ def test_a_second_up_changes_nothing(up: Up) -> None:
     assert "starting" not in answer.stdout
 
 
-def test_status_tells_machines_services_and_faults(up: Up) -> None:
+def test_status_shows_machines_services_and_faults(up: Up) -> None:
     up.command("fault", "add", "rate", "n2", "1")
     lines = up.command("status").stdout.splitlines()
     assert "n1       namespace  10.77.0.11     on   idle" in lines
@@ -203,7 +203,7 @@ def test_up_adds_the_nodes_that_a_lab_came_up_without(command: Command, second: 
     assert second.init == before
 
 
-def test_a_drained_node_is_told_and_not_waited_for(command: Command, second: Lab) -> None:
+def test_a_drained_node_is_reported_and_not_waited_for(command: Command, second: Lab) -> None:
     command("up")
     drain = ["scontrol", "update", "nodename=n2", "state=drain", "reason=changed firmware"]
     second.on_head(*drain)
@@ -218,7 +218,7 @@ def test_a_drained_node_is_told_and_not_waited_for(command: Command, second: Lab
 @pytest.mark.release
 @pytest.mark.parametrize("below", ["/tmp", "/run"], indirect=True)
 def test_a_vm_boots_in_a_lab_at_any_path(command: Command, second: Lab) -> None:
-    """Below what a VM mounts anew."""
+    """Below what a VM mounts again."""
     answer = command("up", "--nodes", "n5")
     assert answer.returncode == 0, answer.stdout
     shown = command("exec", "n5", "sh", "-c", f"ls '{second.folders.log}' /var/log/slurm")
@@ -226,7 +226,7 @@ def test_a_vm_boots_in_a_lab_at_any_path(command: Command, second: Lab) -> None:
 
 
 @pytest.mark.release
-def test_a_vm_that_dies_while_it_boots_is_told_with_its_console(
+def test_a_vm_that_dies_while_it_boots_is_reported_with_its_console(
     command: Command, second: Lab
 ) -> None:
     command("up", "--nodes", "n1")

@@ -18,7 +18,7 @@ from railgauge.model.routes import parse as parse_routes
 from railgauge.model.uplinks import Uplink, carried, parse
 from railgauge.processes import Process
 
-from .conftest import PATIENCE_S, lab_beside, lab_command, links_here, running
+from .conftest import PATIENCE_S, lab_command, links_here, running, second_lab
 from .test_accept import start, suspects, sweeps
 
 pytestmark = pytest.mark.release
@@ -29,7 +29,7 @@ LEAST_GBITS, MOST_GBITS = 0.06, 0.11
 
 @pytest.fixture(scope="module")
 def leaves(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with lab_beside(cluster, tmp_path_factory.mktemp("leaves") / "lab", "lab32") as lab:
+    with second_lab(cluster, tmp_path_factory.mktemp("leaves") / "lab", "lab32") as lab:
         answer = lab_command(lab, "up", "--system", "lab32")
         assert answer.returncode == 0, answer.stdout
         assert answer.stdout.splitlines()[-1].endswith("up: n[1-32] idle")
@@ -37,7 +37,7 @@ def leaves(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 
 
 @pytest.fixture
-def mended(leaves: Lab) -> Iterator[Lab]:
+def repaired(leaves: Lab) -> Iterator[Lab]:
     yield leaves
     faults.clear(leaves)
 
@@ -151,7 +151,7 @@ def test_one_job_runs_on_all_of_them(leaves: Lab) -> None:
     assert len(set(said.split())) == 32
 
 
-def test_status_tells_the_leaves(leaves: Lab) -> None:
+def test_status_shows_the_leaves(leaves: Lab) -> None:
     lines = lab_command(leaves, "status").stdout.splitlines()
     assert "n9       namespace  10.78.2.11     on   idle  leaf2" in lines
     assert "leaf2    leaf       10.78.2.0/24   on   n[9-16]" in lines
@@ -182,7 +182,7 @@ def test_a_flow_keeps_to_its_spine_and_flows_spread_over_all(leaves: Lab) -> Non
     assert set(ways) == {"spine1", "spine2", "spine3", "spine4"}
 
 
-#: A flow of 40 segments with pauses between, from the same port each time, once somebody listens.
+#: A flow of 40 segments with pauses between, from the same port each time, once a user listens.
 _SEND = """\
 import socket, time
 deadline = time.monotonic() + 200
@@ -235,87 +235,87 @@ def test_a_flow_takes_the_ways_of_the_leaves_mode(leaves: Lab) -> None:
     assert counts == {"ecmp": 1, "ecmp-l3": 1, "flowlet": 4, "packet": 4}
 
 
-def test_a_slow_uplink_slows_the_flows_that_go_by_it(mended: Lab) -> None:
+def test_a_slow_uplink_slows_the_flows_that_go_by_it(repaired: Lab) -> None:
     # From one port, so that the flow goes the same way again.
-    flow = ("--bind", f"{mended.node('n1').address}:41000")
-    before = uplinks.count(mended)
-    assert bandwidth(mended, "n1", "n32", *flow) > LEAST_GBITS
-    spine = busiest(mended, "leaf1", before)
-    add(mended, "uplink-rate", f"leaf1:{spine}", "0.01")
-    assert bandwidth(mended, "n2", "n3") > LEAST_GBITS
-    assert bandwidth(mended, "n1", "n32", *flow) < 0.03
-    faults.clear(mended)
-    assert bandwidth(mended, "n1", "n32", *flow) > LEAST_GBITS
+    flow = ("--bind", f"{repaired.node('n1').address}:41000")
+    before = uplinks.count(repaired)
+    assert bandwidth(repaired, "n1", "n32", *flow) > LEAST_GBITS
+    spine = busiest(repaired, "leaf1", before)
+    add(repaired, "uplink-rate", f"leaf1:{spine}", "0.01")
+    assert bandwidth(repaired, "n2", "n3") > LEAST_GBITS
+    assert bandwidth(repaired, "n1", "n32", *flow) < 0.03
+    faults.clear(repaired)
+    assert bandwidth(repaired, "n1", "n32", *flow) > LEAST_GBITS
 
 
 @pytest.mark.parametrize("way", ["sent", "received"])
-def test_a_lossy_uplink_loses_what_goes_by_it_both_ways(mended: Lab, way: str) -> None:
-    before = uplinks.count(mended)
-    assert lost(mended, "n1", "n32") == 0
-    uplink = f"leaf1:{busiest(mended, 'leaf1', before, way)}"
-    add(mended, "uplink-loss", uplink, "40")
+def test_a_lossy_uplink_loses_what_goes_by_it_both_ways(repaired: Lab, way: str) -> None:
+    before = uplinks.count(repaired)
+    assert lost(repaired, "n1", "n32") == 0
+    uplink = f"leaf1:{busiest(repaired, 'leaf1', before, way)}"
+    add(repaired, "uplink-loss", uplink, "40")
     # The answers may go by the same uplink as the questions.
-    assert 25 < lost(mended, "n1", "n32") < 80
-    assert lost(mended, "n2", "n3") == 0
+    assert 25 < lost(repaired, "n1", "n32") < 80
+    assert lost(repaired, "n2", "n3") == 0
     if way == "received":
-        assert {str(one) for one in uplinks.count(mended) if one.errors} == {uplink}
-    faults.clear(mended)
-    assert lost(mended, "n1", "n32") == 0
+        assert {str(one) for one in uplinks.count(repaired) if one.errors} == {uplink}
+    faults.clear(repaired)
+    assert lost(repaired, "n1", "n32") == 0
 
 
-def test_a_lossy_rail_loses_both_ways(mended: Lab) -> None:
-    add(mended, "rail-loss", "n5", "30")
+def test_a_lossy_rail_loses_both_ways(repaired: Lab) -> None:
+    add(repaired, "rail-loss", "n5", "30")
     # 1 - 0.7^2 is 51 %; of one way 30 %.
-    assert 40 < lost(mended, "n6", "n5", count=600) < 62
-    assert lost(mended, "n6", "n7") == 0
-    faults.clear(mended)
-    assert lost(mended, "n6", "n5") == 0
+    assert 40 < lost(repaired, "n6", "n5", count=600) < 62
+    assert lost(repaired, "n6", "n7") == 0
+    faults.clear(repaired)
+    assert lost(repaired, "n6", "n5") == 0
 
 
-def test_a_leaf_that_is_down_takes_its_nodes_along_and_no_other(mended: Lab) -> None:
-    add(mended, "leaf-down", "leaf2")
+def test_a_leaf_that_is_down_takes_its_nodes_along_and_no_other(repaired: Lab) -> None:
+    add(repaired, "leaf-down", "leaf2")
     for client, server in (("n1", "n9"), ("n9", "n10")):
-        assert lost(mended, client, server, 0.1, 5) == 100
-    assert lost(mended, "n1", "n17", 0.1, 5) == 0
-    faults.clear(mended)
+        assert lost(repaired, client, server, 0.1, 5) == 100
+    assert lost(repaired, "n1", "n17", 0.1, 5) == 0
+    faults.clear(repaired)
     for client, server in (("n1", "n9"), ("n9", "n10")):
-        share = lost(mended, client, server, 0.1, 5)
-        shown = share and state_of(mended, client, server, "leaf1", "leaf2", "spine1", "spine2")
+        share = lost(repaired, client, server, 0.1, 5)
+        shown = share and state_of(repaired, client, server, "leaf1", "leaf2", "spine1", "spine2")
         assert share == 0, shown
 
 
-def test_a_flapping_link_is_down_for_a_fifth_of_the_time(mended: Lab) -> None:
+def test_a_flapping_link_is_down_for_a_fifth_of_the_time(repaired: Lab) -> None:
     changes = ("cat", "/sys/class/net/eth0/carrier_changes")
-    before = int(on(mended, "n3", *changes))
-    add(mended, "flap", "n3", "2")
-    assert 5 < lost(mended, "n4", "n3", 0.05, 120) < 45
-    assert int(on(mended, "n3", *changes)) - before >= 4
-    faults.clear(mended)
-    assert lost(mended, "n4", "n3") == 0
+    before = int(on(repaired, "n3", *changes))
+    add(repaired, "flap", "n3", "2")
+    assert 5 < lost(repaired, "n4", "n3", 0.05, 120) < 45
+    assert int(on(repaired, "n3", *changes)) - before >= 4
+    faults.clear(repaired)
+    assert lost(repaired, "n4", "n3") == 0
 
 
-def test_a_flapping_uplink_comes_and_goes(mended: Lab) -> None:
-    add(mended, "flap", "leaf1:spine2", "1")
-    shown = [on(mended, "leaf1", "ip", "-o", "link", "show", "spine2") for _ in range(100)]
+def test_a_flapping_uplink_comes_and_goes(repaired: Lab) -> None:
+    add(repaired, "flap", "leaf1:spine2", "1")
+    shown = [on(repaired, "leaf1", "ip", "-o", "link", "show", "spine2") for _ in range(100)]
     assert {",UP," in line for line in shown} == {True, False}
     # A leaf takes another uplink meanwhile.
-    assert bandwidth(mended, "n1", "n32", "-P", "4") > LEAST_GBITS / 2
+    assert bandwidth(repaired, "n1", "n32", "-P", "4") > LEAST_GBITS / 2
 
 
-def test_a_flapping_link_whose_process_was_killed_is_told_and_mended(mended: Lab) -> None:
-    add(mended, "flap", "n3", "2")
-    process = mended.machine("flap-n3-eth0")
+def test_a_flapping_link_with_a_killed_process_is_reported_and_repaired(repaired: Lab) -> None:
+    add(repaired, "flap", "n3", "2")
+    process = repaired.machine("flap-n3-eth0")
     assert process is not None
     process.kill()
     assert process.wait_until_ended(PATIENCE_S)
-    shown = lab_command(mended, "status").stdout
+    shown = lab_command(repaired, "status").stdout
     assert "fault    flap n3:eth0 2  (its process has ended: railgauge lab fault clear)" in shown
-    faults.clear(mended)
-    assert lost(mended, "n4", "n3") == 0
+    faults.clear(repaired)
+    assert lost(repaired, "n4", "n3") == 0
 
 
-def test_faults_go_together_and_leave_nothing(mended: Lab) -> None:
-    before = settings(mended)
+def test_faults_go_together_and_leave_nothing(repaired: Lab) -> None:
+    before = settings(repaired)
     words = [
         "uplink-rate leaf1:spine2 0.05",
         "uplink-loss leaf1:spine2 1",
@@ -326,20 +326,20 @@ def test_faults_go_together_and_leave_nothing(mended: Lab) -> None:
         "rate n5:eth0 0.05",
     ]
     for fault in words:
-        answer = lab_command(mended, "fault", "add", *fault.split())
+        answer = lab_command(repaired, "fault", "add", *fault.split())
         assert answer.stdout == f"in place: {fault}\n"
-    process = mended.machine("flap-n3-eth0")
+    process = repaired.machine("flap-n3-eth0")
     assert process is not None
-    shown = lab_command(mended, "status").stdout.splitlines()
+    shown = lab_command(repaired, "status").stdout.splitlines()
     assert [line for line in shown if line.startswith("fault")] == [f"fault    {f}" for f in words]
-    answer = lab_command(mended, "fault", "clear")
+    answer = lab_command(repaired, "fault", "clear")
     assert answer.stdout == f"cleared: {'; '.join(words)}\n"
-    assert settings(mended) == before
+    assert settings(repaired) == before
     assert not process.alive
-    assert "fault" not in lab_command(mended, "status").stdout
+    assert "fault" not in lab_command(repaired, "status").stdout
 
 
-def test_what_went_over_each_uplink_is_told(leaves: Lab) -> None:
+def test_what_went_over_each_uplink_is_reported(leaves: Lab) -> None:
     before = uplinks.count(leaves)
     assert len(before) == 16
     moved = 3 * LEAST_GBITS * 1e9 / 8
@@ -379,25 +379,25 @@ def test_the_routes_of_the_leaves_kernels_are_printed(leaves: Lab) -> None:
     assert route.leaf == "leaf1" and max(sent, key=sent.__getitem__) == route.spine
 
 
-def test_a_lossy_link_loses_what_leaves_the_node(mended: Lab) -> None:
-    add(mended, "loss", "n5", "30")
-    assert 15 < lost(mended, "n5", "n6") < 45
+def test_a_lossy_link_loses_what_leaves_the_node(repaired: Lab) -> None:
+    add(repaired, "loss", "n5", "30")
+    assert 15 < lost(repaired, "n5", "n6") < 45
 
 
-def test_a_full_disk_takes_nothing_until_it_is_mended(mended: Lab) -> None:
-    lab_command(mended, "fault", "add", "disk-full", "n7")
+def test_a_full_disk_takes_nothing_until_it_is_repaired(repaired: Lab) -> None:
+    lab_command(repaired, "fault", "add", "disk-full", "n7")
     write = ["sh", "-c", "for f in /tmp/x /root/x; do echo text >$f || echo full; done"]
-    assert on(mended, "n7", *write) == "full\nfull\n"
-    lab_command(mended, "fault", "clear")
-    assert on(mended, "n7", *write) == ""
+    assert on(repaired, "n7", *write) == "full\nfull\n"
+    lab_command(repaired, "fault", "clear")
+    assert on(repaired, "n7", *write) == ""
 
 
-def test_a_stopped_process_goes_on_after_it_is_mended(mended: Lab) -> None:
+def test_a_stopped_process_goes_on_after_it_is_repaired(repaired: Lab) -> None:
     state = ["ps", "-o", "stat=", "-C", "slurmd"]
-    lab_command(mended, "fault", "add", "stopped", "n8", "--process", "slurmd -D")
-    assert "T" in on(mended, "n8", *state)
-    lab_command(mended, "fault", "clear")
-    assert "T" not in on(mended, "n8", *state)
+    lab_command(repaired, "fault", "add", "stopped", "n8", "--process", "slurmd -D")
+    assert "T" in on(repaired, "n8", *state)
+    lab_command(repaired, "fault", "clear")
+    assert "T" not in on(repaired, "n8", *state)
 
 
 @pytest.mark.parametrize("victim", ["leaf2", "spine3"])
@@ -432,11 +432,11 @@ esac
 
 
 @pytest.fixture
-def garbled(mended: Lab, area: Path) -> Iterator[str]:
+def garbled(repaired: Lab, area: Path) -> Iterator[str]:
     """A node whose agent answers garbage as soon as it has something to measure."""
     node, python = "n20", "/usr/bin/python3"
     # Its checkout stays as it is: accept looks at that.
-    real = on(mended, node, "readlink", "-f", python).strip()
+    real = on(repaired, node, "readlink", "-f", python).strip()
     begin = "    def _prepare(self, index: int, role: str) -> None:\n"
     agent = paths.SOURCE / "railgauge/node/orchestration/agent.py"
     good, bad = agent.read_text(), area / "agent.py"
@@ -446,13 +446,13 @@ def garbled(mended: Lab, area: Path) -> Iterator[str]:
     wrapper = area / "python3"
     wrapper.write_text(_OTHER_AGENT.format(python=real, agent=bad))
     wrapper.chmod(0o755)
-    on(mended, node, "cp", "--remove-destination", str(wrapper), python)
+    on(repaired, node, "cp", "--remove-destination", str(wrapper), python)
     yield node
-    on(mended, node, "ln", "--symbolic", "--force", real, python)
+    on(repaired, node, "ln", "--symbolic", "--force", real, python)
 
 
 def test_six_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
-    mended: Lab, area: Path, verdict: Callable[[], dict[str, Any]], garbled: str
+    repaired: Lab, area: Path, verdict: Callable[[], dict[str, Any]], garbled: str
 ) -> None:
     """Two links that are shaped, with a node between them that is bad with both, measured again and
     cleared; and in mid-round a node that dies, an agent that stops, one that answers garbage, and a
@@ -460,21 +460,29 @@ def test_six_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
     """
     slow = {"n2", "n4"}
     for node in slow:
-        faults.add(mended, "rate", node, 0.03)
+        faults.add(repaired, "rate", node, 0.03)
     campaign = start(
         area,
         *("--system", "lab32", "--", "-n", "Iperf2Pair"),
-        RAILGAUGE_LAB_DIR=str(mended.folders.lab),
+        RAILGAUGE_LAB_DIR=str(repaired.folders.lab),
     )
     deadline = time.monotonic() + PATIENCE_S
     # The client of a place of the first round; another one than those to come.
-    while not running(mended, "n12", "iperf -c"):
+    while not running(repaired, "n12", "iperf -c"):
         assert campaign.poll() is None, campaign.communicate()[0]
         assert time.monotonic() < deadline, "no round runs"
         time.sleep(0.3)
-    on(mended, "n15", "pkill", "-STOP", "--oldest", "--full", "railgauge.node.orchestration.agent")
-    faults.add(mended, "off", "n10")
-    faults.add(mended, "disk-full", "n25")
+    on(
+        repaired,
+        "n15",
+        "pkill",
+        "-STOP",
+        "--oldest",
+        "--full",
+        "railgauge.node.orchestration.agent",
+    )
+    faults.add(repaired, "off", "n10")
+    faults.add(repaired, "disk-full", "n25")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 1, output
     (sweep,) = sweeps(area, "Iperf2Pair")
@@ -498,7 +506,7 @@ def test_six_faults_in_one_sweep_are_each_named_and_all_else_is_measured(
     measured = {frozenset(m["nodes"]) for m in found["measurements"]}
     assert {pair for pair in pairs if not pair & bad} <= measured
     left = [
-        node for node in set(everyone) - {"n10"} if running(mended, node, "railgauge.node|iperf")
+        node for node in set(everyone) - {"n10"} if running(repaired, node, "railgauge.node|iperf")
     ]
     assert left == []
 

@@ -1,6 +1,6 @@
 """From a package on the nodes to the verdict: which build was measured, and was it the reference's?
 
-The prefix is a stand-in: the image's own iperf, with the records that Spack would leave beside it.
+The prefix is a stand-in: the image's own iperf, with the records that Spack would leave next to it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_what_make_stack_built_is_measured_and_named_by_its_hash(
     assert f"note: {notice['message']}" in answer.stdout
 
 
-def test_a_packaged_tool_whose_file_was_changed_is_noted(
+def test_a_packaged_tool_with_a_changed_file_is_noted(
     cluster: Lab, railgauge: Run, area: Path, verdict: Callable[[], dict[str, Any]]
 ) -> None:
     tool = Path(stand_in(cluster, area / "stack"), "bin/iperf")

@@ -287,7 +287,7 @@ def test_exactly_the_pair_that_is_bad_is_named(
 
 
 @pytest.mark.release
-def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_nobody(
+def test_pairs_that_are_low_together_alone_do_not_pass_and_accuse_no_node(
     railgauge: Run, verdict: Verdict
 ) -> None:
     answer = railgauge(

@@ -38,7 +38,7 @@ def plan(campaign: Path) -> dict[str, Any]:
 
 
 def loads(campaign: Path) -> dict[str, str | None]:
-    """Beside what each place was measured, of all sessions."""
+    """Next to what each place was measured, of all sessions."""
     found: dict[str, str | None] = {}
     for path in sorted(campaign.rglob(RESULT_FILE)):
         record = read_record(path)

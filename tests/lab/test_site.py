@@ -84,7 +84,7 @@ def test_each_thing_that_is_not_as_needed_is_a_line_with_what_to_type(
 
 
 @pytest.mark.release
-def test_what_a_node_lacks_only_when_its_turn_comes_accuses_nobody(
+def test_what_a_node_lacks_only_when_its_turn_comes_accuses_no_node(
     area: Path, verdict: Verdict, on_node: OnNode, cluster: Lab
 ) -> None:
     """Busy when the campaign begins, so that it cannot be looked at."""

@@ -1,4 +1,4 @@
-"""Slurm's trouble, and what somebody did to it on purpose: never a node's fault, and said so."""
+"""Slurm's trouble, and what a user did to it on purpose: never a node's fault, and said so."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_partition_that_is_down_starts_nothing_and_is_said(
 
 @pytest.fixture
 def busy(control: Callable[..., str]) -> str:
-    """A node on which somebody's long job runs."""
+    """A node on which a user's long job runs."""
     control(
         *("sbatch", "--partition=ns", "--nodelist=n2", "--exclusive", "--time=60"),
         *("--output=/dev/null", "--wrap=sleep 3000"),
@@ -139,7 +139,9 @@ def test_a_cut_way_is_named_by_its_ends_and_no_node_is(
 
 
 @pytest.mark.release
-def test_a_controller_that_hangs_accuses_nobody(area: Path, verdict: Verdict, cluster: Lab) -> None:
+def test_a_controller_that_hangs_accuses_no_node(
+    area: Path, verdict: Verdict, cluster: Lab
+) -> None:
     """Stopped as a job begins, for longer than srun waits for it."""
     campaign = start(area, "--partition", "ns", *PAIRS)
     deadline = time.monotonic() + PATIENCE_S
@@ -186,7 +188,7 @@ def slow_sender(cluster: Lab) -> Iterator[str]:
 
 
 @pytest.mark.release
-def test_the_one_slow_direction_of_a_pair_is_told(
+def test_the_one_slow_direction_of_a_pair_is_reported(
     railgauge: Run, verdict: Verdict, slow_sender: str
 ) -> None:
     railgauge("accept", "--partition", "ns", *PAIRS)

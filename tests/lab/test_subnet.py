@@ -19,14 +19,14 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from tests.command_line import invoke
 
-from .conftest import PATIENCE_S, Run, lab_beside, lab_command
+from .conftest import PATIENCE_S, Run, lab_command, second_lab
 
 Link = Callable[[str, str], str]
 
 
 @pytest.fixture(scope="module")
 def subnet(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with lab_beside(cluster, tmp_path_factory.mktemp("ib") / "lab", "lab-ib") as lab:
+    with second_lab(cluster, tmp_path_factory.mktemp("ib") / "lab", "lab-ib") as lab:
         answer = lab_command(lab, "up", "--system", "lab-ib")
         assert answer.returncode == 0, answer.stdout
         yield lab

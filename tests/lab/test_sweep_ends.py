@@ -50,12 +50,12 @@ def resume_measures_the_rest(railgauge: Run, area: Path, verdict: Verdict, left:
 
 @pytest.mark.release
 def test_the_conductors_node_that_loses_power_is_named_and_the_rest_resumed(
-    railgauge: Run, area: Path, verdict: Verdict, mended: Lab
+    railgauge: Run, area: Path, verdict: Verdict, repaired: Lab
 ) -> None:
     """Slurm lets such a job go on to its time limit, without anybody who conducts it."""
     campaign = start(area, *pairs(15))
     wait_for_traffic(area, rounds=1)
-    faults.add(mended, "off", "n1")
+    faults.add(repaired, "off", "n1")
     # Sooner than the job's own limit, seven minutes.
     output, _ = campaign.communicate(timeout=300)
     assert campaign.returncode == 1, output
@@ -64,15 +64,15 @@ def test_the_conductors_node_that_loses_power_is_named_and_the_rest_resumed(
     (told,) = [f for f in found["findings"] if f["weight"] == "reject"]
     assert (told["kind"], told["nodes"]) == ("node-lost", ["n1"])
     assert measured(found) == FIRST_ROUND
-    assert jobs_left(mended) == ""
-    faults.clear(mended)
-    start_dead(mended)
+    assert jobs_left(repaired) == ""
+    faults.clear(repaired)
+    start_dead(repaired)
     resume_measures_the_rest(railgauge, area, verdict, left=2)
-    # What happened stays said: somebody has to look at that node.
+    # What happened stays said: a user has to look at that node.
     assert suspects(verdict()) == ["n1"]
 
 
-def test_a_conductor_that_is_killed_accuses_nobody_and_the_rest_is_resumed(
+def test_a_conductor_that_is_killed_accuses_no_node_and_the_rest_is_resumed(
     railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
     campaign = start(area, *pairs(15))
@@ -86,7 +86,7 @@ def test_a_conductor_that_is_killed_accuses_nobody_and_the_rest_is_resumed(
     resume_measures_the_rest(railgauge, area, verdict, left=2)
 
 
-def test_an_agent_that_is_killed_names_its_node_and_costs_nobody_else(
+def test_an_agent_that_is_killed_names_its_node_and_costs_no_other_node(
     area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
     campaign = start(area, *pairs(8))
@@ -100,7 +100,7 @@ def test_an_agent_that_is_killed_names_its_node_and_costs_nobody_else(
 
 
 @pytest.mark.release
-def test_a_sweep_that_is_cancelled_accuses_nobody_and_goes_on_with_what_it_lacks(
+def test_a_sweep_that_is_cancelled_accuses_no_node_and_goes_on_with_what_it_lacks(
     railgauge: Run, area: Path, verdict: Verdict, cluster: Lab
 ) -> None:
     campaign = start(area, *pairs(15))

@@ -94,9 +94,9 @@ def test_every_acceptance_moves_a_file_by_wdt_where_it_was_built(
 
 
 def test_a_receiver_without_room_is_rejected_and_named(
-    railgauge: Run, verdict: Verdict, mended: Lab
+    railgauge: Run, verdict: Verdict, repaired: Lab
 ) -> None:
-    on_node(mended, "n1", "mount", "-o", "remount,size=16m", "/tmp")
+    on_node(repaired, "n1", "mount", "-o", "remount,size=16m", "/tmp")
     try:
         options = (
             "--partition",
@@ -110,7 +110,7 @@ def test_a_receiver_without_room_is_rejected_and_named(
         )
         answer = railgauge("accept", *options)
     finally:
-        on_node(mended, "n1", "mount", "-o", "remount,size=50%", "/tmp")
+        on_node(repaired, "n1", "mount", "-o", "remount,size=50%", "/tmp")
     assert answer.returncode == 1, answer.stdout
     reason = r"scp \(server\) on n1: not started: /tmp has 0\.0\d GB free, needs 0\.13"
     assert re.search(reason, answer.stdout), answer.stdout

@@ -126,13 +126,13 @@ def test_a_command_on_a_vm_gives_its_output_and_exit_code(railgauge: Run) -> Non
     assert (answer.stdout, answer.returncode) == ("n6\n", 7)
 
 
-def test_a_vm_whose_process_is_killed_comes_back(mended: Lab) -> None:
-    machine = mended.machine("n6")
+def test_a_vm_with_a_killed_process_comes_back(repaired: Lab) -> None:
+    machine = repaired.machine("n6")
     assert machine is not None
     machine.kill()
     assert machine.wait_until_ended(PATIENCE_S)
-    start_dead(mended)
-    assert run_on(mended, "n6", "hostname") == "n6\n"
+    start_dead(repaired)
+    assert run_on(repaired, "n6", "hostname") == "n6\n"
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_a_fault_that_cannot_be_is_one_clear_error(
     assert answer.returncode == 3 and says in answer.stdout
 
 
-def test_netem_is_one_setting_of_an_interface(mended: Lab) -> None:
-    faults.add(mended, "delay", "n5", 1)
+def test_netem_is_one_setting_of_an_interface(repaired: Lab) -> None:
+    faults.add(repaired, "delay", "n5", 1)
     with pytest.raises(Exception, match="in place already"):
-        faults.add(mended, "loss", "n5", 1)
-    faults.add(mended, "loss", "n5", 1, "eth2")
-    faults.clear(mended)
-    assert "netem" not in run_on(mended, "n5", "tc", "qdisc", "show")
+        faults.add(repaired, "loss", "n5", 1)
+    faults.add(repaired, "loss", "n5", 1, "eth2")
+    faults.clear(repaired)
+    assert "netem" not in run_on(repaired, "n5", "tc", "qdisc", "show")
 
 
 # ---- faults that are there from the start --------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_lowered_mtu_is_found_before_anything_is_measured(broken_paths: dict[s
     assert "n6: rail 0 (rxe0 port 1): active MTU is 1024, expected 4096" in said
 
 
-def test_a_lowered_mtu_is_a_field_of_the_node_with_its_mend(broken_paths: dict[str, Any]) -> None:
+def test_a_lowered_mtu_is_a_field_of_the_node_with_its_fix(broken_paths: dict[str, Any]) -> None:
     of_state = [f for f in broken_paths["findings"] if f["check"] == "NodeState"]
     mtu = [f for f in of_state if "n6: net/eth1/mtu_bytes is 1500, expected 4200" in f["message"]]
     assert [f["next_step"] for f in mtu] == ["ip link set eth1 mtu 4200"]
@@ -249,28 +249,28 @@ def test_the_nodes_of_broken_paths_are_named(broken_paths: dict[str, Any]) -> No
 
 
 @pytest.mark.release
-def test_a_lost_link_halves_a_bond_and_does_not_break_it(mended: Lab) -> None:
+def test_a_lost_link_halves_a_bond_and_does_not_break_it(repaired: Lab) -> None:
     link_gbits = 0.03
 
     def rate() -> float:
-        run_on(mended, "n5", "sh", "-c", "timeout 300 iperf -s -p 5999 -P 16 >/dev/null 2>&1 &")
+        run_on(repaired, "n5", "sh", "-c", "timeout 300 iperf -s -p 5999 -P 16 >/dev/null 2>&1 &")
         deadline = time.monotonic() + PATIENCE_S
-        while ":5999 " not in run_on(mended, "n5", "ss", "-Hltn"):
+        while ":5999 " not in run_on(repaired, "n5", "ss", "-Hltn"):
             assert time.monotonic() < deadline, "no server"
         client = ["iperf", "-c", "10.77.9.15", "-p", "5999", "-P", "16", "-t", "8", "-f", "k"]
-        said = run_on(mended, "n6", *client)
+        said = run_on(repaired, "n6", *client)
         # Nobody connects to it by mistake, and the next one has the port.
         end = "pkill -9 -x iperf; while pgrep -x iperf; do sleep 0.2; done"
-        run_on(mended, "n5", "sh", "-c", end)
+        run_on(repaired, "n5", "sh", "-c", end)
         rows = re.findall(r"\[SUM\S*\].* ([0-9.]+) Kbits/sec", said)
         assert rows, said
         return float(rows[-1]) / 1e6
 
     # Links so slow that emulated machines fill two of them whatever else this machine does.
     for interface in ("eth3", "eth4"):
-        faults.add(mended, "rate", "n6", link_gbits, interface)
+        faults.add(repaired, "rate", "n6", link_gbits, interface)
     both = rate()
-    faults.add(mended, "link-down", "n6", interface="eth4")
+    faults.add(repaired, "link-down", "n6", interface="eth4")
     one = rate()
     # Of a link 98 % is payload; what fills the sockets' buffers counts as sent.
     assert 0.5 * link_gbits < one < 1.5 * link_gbits
@@ -325,17 +325,17 @@ def test_a_bond_survives_a_link_lost_in_mid_transfer(links_lost: Seen) -> None:
 
 @pytest.mark.release
 def test_a_vm_that_loses_power_in_mid_transfer_is_named(
-    area: Path, verdict: Verdict, mended: Lab
+    area: Path, verdict: Verdict, repaired: Lab
 ) -> None:
     campaign = start(area, "--partition", "vm", "--", "-n", PROBE)
     wait_for_traffic(area, check="RailProbe")
-    faults.add(mended, "off", "n6")
+    faults.add(repaired, "off", "n6")
     output, _ = campaign.communicate(timeout=PATIENCE_S)
     assert campaign.returncode == 1, output
     found = verdict()
     assert re.search("n6: (its connection ended|did not answer)", messages(found))
     assert "n6" in suspects(found)
-    assert jobs_left(mended) == ""
+    assert jobs_left(repaired) == ""
 
 
 # ---- long ways -----------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def test_nics_of_a_cable_are_measured_at_once_each_by_its_own_bytes(series: Seen
 
 
 @pytest.mark.release
-def test_virtual_machines_are_measured_beside_load_on_their_hypervisor(
+def test_virtual_machines_are_measured_next_to_load_on_their_hypervisor(
     series: Seen, cluster: Lab
 ) -> None:
     ratios = {ratio["name"]: ratio["value"] for ratio in series.verdict["ratios"]}

@@ -23,7 +23,7 @@ def test_a_blank_is_no_comma(text: str) -> None:
         hostlist.expand(text)
 
 
-def test_a_blank_beside_a_comma_is_none() -> None:
+def test_a_blank_next_to_a_comma_is_none() -> None:
     assert hostlist.expand(" n1, n[2-3] ") == ("n1", "n2", "n3")
 
 

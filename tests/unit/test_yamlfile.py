@@ -61,7 +61,7 @@ def test_an_unchanged_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert yamlfile.load_model(written(tmp_path, GOOD), Fabric) is first
 
 
-def test_a_changed_file_is_read_anew_however_soon(tmp_path: Path) -> None:
+def test_a_changed_file_is_read_again_however_soon(tmp_path: Path) -> None:
     for mtu in (1000, 2000, 3000):
         path = written(tmp_path, GOOD.replace("9000", str(mtu)))
         assert yamlfile.load_model(path, Fabric).mtu == mtu
@@ -173,7 +173,7 @@ def both(text: str) -> tuple[object, object]:
 
 
 @pytest.mark.parametrize("scalar", SCALARS)
-def test_both_parsers_read_a_scalar_alike(scalar: str) -> None:
+def test_both_parsers_read_a_scalar_as_the_same(scalar: str) -> None:
     fast, slow = both(f"key: {scalar}\nlist:\n  - {scalar}\n")
     if scalar in ("1_000", "2026-11-24"):
         # No number and no date by YAML 1.2; a model that asks for one reads the string.
@@ -218,7 +218,7 @@ def test_what_was_written_is_read_by_both(tree: object) -> None:
 
 
 @hypothesis.given(st.text(st.sampled_from("ac:-[]{},#'\"%@<~\n 01."), max_size=30))
-def test_what_both_parsers_read_they_read_alike(text: str) -> None:
+def test_what_both_parsers_read_is_the_same(text: str) -> None:
     with contextlib.suppress(ConfigurationError):
         fast, slow = both(text)
         assert fast == slow

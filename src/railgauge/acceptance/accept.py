@@ -209,11 +209,11 @@ def _require_owner(campaign: Campaign, owner: str | None) -> None:
 
 
 def _owner_in(folder: Path) -> str | None:
-    """The owner of the campaign in a folder; `nobody` where it cannot be read."""
+    """The owner of the campaign in a folder; `unknown` if it cannot be read."""
     try:
         return campaigns.load(str(folder)).owner
     except RailgaugeError:
-        return "nobody"
+        return "unknown"
 
 
 def _require_resumable(campaign: Campaign) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--system", help="The system, if this host does not tell.")
+@click.option("--system", help="The system, if this host does not show it.")
 @click.option("--nodes", help="Only these nodes: n[1-4].")
 @click.option(
     "--older-than",

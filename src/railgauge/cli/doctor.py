@@ -17,7 +17,7 @@ from railgauge.site.check.line import failed, summary
 
 
 @click.command()
-@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option("--system", help="The system, if this host does not show it (as RFM_SYSTEM).")
 @json_option("doctor")
 def doctor(system: str | None, as_json: bool) -> NoReturn:
     """Print what is installed, which system this is, and what is missing: a page for a ticket.

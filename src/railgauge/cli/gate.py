@@ -47,7 +47,7 @@ def options(nodes_help: str) -> Callable[[_Command], _Command]:
     def add(command: _Command) -> _Command:
         act = click.option("--act", is_flag=True, help="Do it; without it, only say so.")
         nodes = click.option("--nodes", help=nodes_help)
-        system = click.option("--system", help="The system, if this host does not tell.")
+        system = click.option("--system", help="The system, if this host does not show it.")
         return system(nodes(act(command)))
 
     return add
@@ -253,7 +253,7 @@ def hold(system: str | None, nodes: str | None, act: bool, as_json: bool) -> NoR
             store.publish_rules(chosen)
         states = answered(lambda: slurm_nodes.show_known(wanted))
         unknown = [name for name in wanted if name not in states]
-        held = [name for name, node in states.items() if node.ours]
+        held = [name for name, node in states.items() if node.drained_by_us]
         rest = [name for name in states if name not in held]
         taken, silent = inventories.collect(chosen, rest, quick=True)
         seen = {one.node: one.as_dict() for one in taken}

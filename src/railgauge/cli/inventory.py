@@ -31,7 +31,7 @@ def group() -> None:
 
 
 @group.command()
-@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option("--system", help="The system, if this host does not show it (as RFM_SYSTEM).")
 @click.option("--nodes", help="These nodes, as a host list, by a job each; else this host.")
 @click.option("--quick", is_flag=True, help="What sysfs and /proc say; starts no tool.")
 @click.option(

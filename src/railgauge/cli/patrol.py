@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--system", help="The system, if this host does not tell.")
+@click.option("--system", help="The system, if this host does not show it.")
 @click.option(
     "--budget",
     type=Duration(),

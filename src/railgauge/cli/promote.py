@@ -84,7 +84,7 @@ def promote(campaigns: tuple[str, ...], write: bool) -> NoReturn:
 
 
 @click.command("references")
-@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option("--system", help="The system, if this host does not show it (as RFM_SYSTEM).")
 @click.option(
     "--against",
     default="latest",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("check")
-@click.option("--system", help="The system, if this host does not tell (as RFM_SYSTEM).")
+@click.option("--system", help="The system, if this host does not show it (as RFM_SYSTEM).")
 @click.option("--node", help="Name only places of this node.")
 @click.option(
     "--margin",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--system", help="The system, if this host does not tell.")
+@click.option("--system", help="The system, if this host does not show it.")
 @json_option("gate-trust")
 def trust(system: str | None, as_json: bool) -> None:
     """Say of each check how often its alarms were false, and what it may do by that.

@@ -15,7 +15,7 @@ from railgauge.site.check.line import Line, summary
 
 
 @click.command()
-@click.option("--system", help="The system, if this host does not tell.")
+@click.option("--system", help="The system, if this host does not show it.")
 @click.option("--act", is_flag=True, help="Do it; without it, only say so.")
 @json_option("uninstall")
 def uninstall(system: str | None, act: bool, as_json: bool) -> NoReturn:

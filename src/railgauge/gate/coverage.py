@@ -357,7 +357,7 @@ def _state(states: Mapping[str, SlurmNode], node: str) -> str:
     state = states.get(node)
     if state is None:
         return "unknown" if not states else "not in Slurm"
-    if state.ours:
+    if state.drained_by_us:
         return f"held: {state.reason}"
     return (
         f"out of service: {state.unavailable_reason}" if state.unavailable_reason else "in service"
@@ -371,7 +371,7 @@ def _kept_by(
     if node is None or node.in_service:
         return ""
     if node.drained or node.downed_by_admin:
-        return "railgauge" if node.ours else "somebody"
+        return "railgauge" if node.drained_by_us else "somebody"
     if not node.answers or node.takes_no_job or node.restarts:
         return "silence"
     ours = node.reservations and not node.foreign_reservations

@@ -248,7 +248,7 @@ def in_update(system: str, states: Mapping[str, SlurmNode]) -> dict[str, str]:
         updating = dict.fromkeys(roll.batch, f"in rolling update {roll.id}")
     for name, node in states.items():
         words = node.reason.removeprefix(OURS)
-        if node.ours and words.split()[:1] in ([UPDATE], [f"{UPDATE},"]):
+        if node.drained_by_us and words.split()[:1] in ([UPDATE], [f"{UPDATE},"]):
             updating.setdefault(name, f"drained for an update: {words}")
     for lost in lost_rolls(system):
         for name in states if lost.nodes is None else lost.nodes:

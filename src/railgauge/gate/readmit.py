@@ -43,7 +43,7 @@ def plan(
             which = "named" if partner_names else "idle and as they were accepted"
             raise RailgaugeError(
                 f"{hostlist.fold(tested)} in partition {name}: {len(partners_there)} partners are "
-                f"{which} there, expected at least {needed}, to tell a bad node from a bad pair",
+                f"{which} there, expected at least {needed}, to find a bad node in a bad pair",
                 next_step="railgauge gate status; then again, or with partners that you name, in "
                 "each partition: --with n8",
             )

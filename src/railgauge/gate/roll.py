@@ -81,7 +81,7 @@ def begin(
 
 def _require_free(states: Sequence[SlurmNode], despite_reservations: bool) -> None:
     for node in states:
-        if node.drained and not node.ours:
+        if node.drained and not node.drained_by_us:
             raise RailgaugeError(
                 f"{node.name} is {node.unavailable_reason}",
                 next_step=_LEAVE_OUT.format(node=node.name),
@@ -161,7 +161,7 @@ def _test(roll: Roll, command: list[str], say: Say) -> Run | None:
     slurm_nodes.drain(roll.batch, journal.UPDATED)
     states = slurm_nodes.show(roll.batch)
     # A user may have resumed one since: it is tested as it is.
-    ours = [name for name, node in states.items() if node.ours or node.in_service]
+    ours = [name for name, node in states.items() if node.drained_by_us or node.in_service]
     planned = run.plan(roll.system, ours, roll.despite_reservations)
     planned.nodes = sorted(states)
     planned.decided = {name: states[name].unavailable_reason for name in states if name not in ours}
@@ -267,7 +267,7 @@ def _has_jobs(nodes: Sequence[str]) -> list[str]:
 def _require_drained(roll: Roll) -> None:
     """RailgaugeError where a user took over or resumed nodes of the batch while we waited."""
     states = slurm_nodes.show(roll.batch)
-    lost = [name for name, node in states.items() if not node.ours]
+    lost = [name for name, node in states.items() if not node.drained_by_us]
     if lost:
         roll.batch = [name for name in roll.batch if name not in lost]
         roll.words.append(

@@ -54,7 +54,9 @@ def candidates(
     for name in nodes or ():
         _require_ours(known[name])
     updating = {} if despite_updates else journal.in_update(system, known)
-    wanted = nodes if nodes is not None else [name for name, node in known.items() if node.ours]
+    wanted = (
+        nodes if nodes is not None else [name for name, node in known.items() if node.drained_by_us]
+    )
     suspended = slurm_jobs.suspended_on(wanted)
     barred = {
         name: why
@@ -82,7 +84,7 @@ def candidates(
 
 
 def _require_ours(node: SlurmNode) -> None:
-    if node.ours:
+    if node.drained_by_us:
         return
     name = node.name
     if node.drained or node.downed_by_admin:
@@ -136,7 +138,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     its end, where a campaign was interrupted.
     """
     interrupted: testing.Interrupted | None = None
-    _doubt(run)
+    _recheck_accepted(run)
     _leave_out_unknown(run)
     try:
         with lease.renewed(run.reservation):
@@ -164,7 +166,7 @@ def finish(run: Run, command: list[str], say: Say) -> Run:
     return run
 
 
-def _doubt(run: Run) -> None:
+def _recheck_accepted(run: Run) -> None:
     """Test nodes that an earlier process of the run accepted once more before they return, as they
     may have been updated since. Nodes in service already are no longer the run's.
     """
@@ -280,14 +282,14 @@ def resume(run: Run, command: list[str], say: Say) -> None:
     testing.require_reserved(run)
     states = slurm_nodes.show(run.open_nodes)
     for name, node in states.items():
-        if node.drained and not node.ours:
+        if node.drained and not node.drained_by_us:
             # Another user has drained it since: it is theirs now.
             run.decided[name] = node.unavailable_reason
         elif node.takes_no_job:
             run.decided[name] = _no_job(node)
         elif node.foreign_reservations and not run.despite_reservations:
             run.decided[name] = f"inside reservation {' '.join(node.foreign_reservations)}"
-    ours = [name for name in run.open_nodes if states[name].ours]
+    ours = [name for name in run.open_nodes if states[name].drained_by_us]
     if ours:
         run.reasons |= {n: states[n].reason.removeprefix(slurm_nodes.OURS) for n in ours}
         run.save()

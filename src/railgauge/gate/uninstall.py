@@ -42,7 +42,7 @@ class Remains:
 
     @property
     def held(self) -> list[str]:
-        return [name for name, node in self.nodes.items() if node.ours]
+        return [name for name, node in self.nodes.items() if node.drained_by_us]
 
     @property
     def commented(self) -> list[str]:

@@ -162,8 +162,8 @@ class Standing(Document):
     `alarms` are the checks that accused it, and whether a retest in the same campaign confirmed
     that; None where nothing was judged, and in what was written before there were any. `carriers`
     are of each of its devices that was looked at the changes of its carrier since the node started,
-    at first and at last. "not tested" is a node of which not all was measured, for no fault of its
-    own, and against which nothing speaks. `open`: something is wrong where it was measured, and
+    at first and at last. "not tested" is a node that was not measured in full, through no fault of
+    its own, and nothing speaks against it. `open`: something is wrong where it was measured, and
     no node is confirmed to be the reason. `cleared` are the checks that failed there at first, with
     no node at fault, and were good when they were measured again with another partner. `unknown`
     are the fields that its fingerprint does not know.

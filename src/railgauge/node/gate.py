@@ -1,4 +1,4 @@
-"""Hold back a node whose firmware differs from what was last accepted.
+"""Hold back a node with firmware that differs from what was last accepted.
 
     PYTHONPATH=CHECKOUT/src python3 -m railgauge.node.gate hold --store FOLDER [--act]
 
@@ -10,10 +10,10 @@ rules.json          what is watched, and how many nodes one pass may drain
 nodes/<node>.json   what was last accepted of a node, when and by what
 not_held/<node>.json  a changed node that was not held, and why
 holds.json          what was held within the window, whatever has become of it
-hold.lock           held while somebody counts and drains
+hold.lock           held while a process counts and drains
 
 A store that cannot be read changes nothing; a damaged record concerns its own node. What a source
-does not tell (`unknown`) is no change.
+does not report (`unknown`) is no change.
 
 Exit code: 0 nothing to hold, 1 a node differs from what was accepted, 3 nothing could be compared.
 """
@@ -54,7 +54,7 @@ LOCK_LIMIT_S = 30.0
 #: What the reason of a node says first that was held for a change.
 CHANGED = "firmware changed"
 
-#: What was held within the window, beside the rules.
+#: What was held within the window, next to the rules.
 HOLDS = "holds.json"
 
 #: A part that was replaced is as untested as one that was updated.
@@ -71,7 +71,7 @@ class StoreError(Exception):
 class Rules:
     """What counts, for all nodes of a system.
 
-    A field counts if it is firmware or tuning, or tells one piece of hardware from another, and
+    A field counts if it is firmware or tuning, or identifies a piece of hardware, and
     matches none of the patterns (fnmatch) in `ignore`. No more than `max_hold` times is a node
     drained within `window_s` seconds, whatever became of those that were.
     """
@@ -326,7 +326,7 @@ def hold(store: Path, seen: Mapping[str, Document], act: bool) -> list[HoldOutco
 
 
 def _note_not_held(store: Path, noted: Collection[str], outcomes: Sequence[HoldOutcome]) -> None:
-    """Note which changed nodes are not held: what a pass prints at boot nobody may read. The note
+    """Note which changed nodes are not held: what a pass prints at boot may go unread. The note
     goes when the node is held, as it was accepted, or accepted as it is.
     """
     for outcome in outcomes:
@@ -392,7 +392,7 @@ def _reason_not_to_drain(name: str, state: SlurmNode | None) -> HoldOutcome | No
     if state is None:
         return HoldOutcome(name, "alarm", why=slurm_nodes.UNKNOWN)
     if state.stays_drained:
-        if state.ours:
+        if state.drained_by_us:
             return HoldOutcome(name, "was held", why=state.reason)
         return NotHeld(name, "alarm", why=f"not held: it was {state.unavailable_reason}")
     if state.under_test:
@@ -442,7 +442,7 @@ def _keep_out(
             slurm_nodes.drain([name], reasons[name])
             remove_note(store, name)
         if state.downed_by_admin and not state.resumes_after_reboot:
-            # It may come back by itself, and then stays out, for whoever took it down.
+            # It may come back by itself, and then stays out, for the user that took it down.
             yield HoldOutcome(
                 name,
                 "alarm",
@@ -455,7 +455,7 @@ def _keep_out(
 
 
 def _write_holds(store: Path, holds: Sequence[Mapping[str, Any]]) -> None:
-    """Before the node is drained: whoever is killed in between has counted one too many."""
+    """Before the node is drained: a process killed in between has counted one too many."""
     try:
         write_whole(str(store / HOLDS), holds)
     except OSError as error:

@@ -99,7 +99,9 @@ def survey(system: str, rules: GateRules, now: datetime.datetime) -> Fleet:
     }
     lines = coverage.lines(system, sorted(everybody), known, now)
     suspects = {
-        n for n in everybody if store.suspected(system, n) or (n in states and states[n].ours)
+        n
+        for n in everybody
+        if store.suspected(system, n) or (n in states and states[n].drained_by_us)
     }
     across = journal.across(system, now, patrol_rules.every_days)
     candidates: dict[str, list[Candidate]] = {}

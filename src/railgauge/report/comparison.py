@@ -198,5 +198,5 @@ def _more_runs(compared: Comparison) -> str:
     if unknown["p"].null_count() == unknown.height:
         return "; one run of few places has no spread: measure them twice a side or more"
     if needed is None:
-        return "; no number of runs would tell the others at this spread"
-    return f"; {needed:.0f} more runs a side would tell half of the others"
+        return "; no number of runs would decide the others at this spread"
+    return f"; {needed:.0f} more runs a side would decide half of the others"

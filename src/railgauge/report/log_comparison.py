@@ -98,8 +98,8 @@ def _more(row: Row) -> str:
         more = _RUNS_FOR_NOISE if needed is None else min(needed, _RUNS_FOR_NOISE)
         return f"{more} more a side would show the noise"
     if needed is None:
-        return "no number of runs would tell"
-    return f"{needed} more a side would tell"
+        return "no number of runs would decide"
+    return f"{needed} more a side would decide"
 
 
 def _of_other_sizes(pair: Pair, others: Sequence[Row]) -> str:

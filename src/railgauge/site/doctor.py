@@ -157,7 +157,7 @@ def _system(system: str | None, why_none: RailgaugeError | None) -> Iterator[Lin
         yield Line("problem", "system", error.message, error.next_step or "")
         return
     partitions = ", ".join(f"{one.name} ({len(one.nodes)} nodes)" for one in described.partitions)
-    step = f"railgauge system check {system} --run tells more"
+    step = f"railgauge system check {system} --run checks more"
     yield Line("ok", "system", f"{system}: {partitions}", step)
     accounting = run.accounting()
     yield accounting

@@ -197,11 +197,11 @@ def was_not_answered(stderr: str) -> bool:
 def cancel_unanswered(name: str, known: Collection[str]) -> None:
     """Cancel the jobs of this campaign with that name that are not `known`: Slurm has accepted them
     without an answer. Waits for a controller that restarts; SlurmError where it does not come back,
-    and outside of a campaign, where nothing tells to which session a job belongs.
+    and outside of a campaign, where the owner of a job is not known.
     """
     campaign = paths.campaign_folder()
     if campaign is None:
-        raise SlurmError("nothing tells to which session the jobs with this name belong")
+        raise SlurmError("it is not known which campaign has the jobs with this name")
     listed = _when_back("squeue", "--noheader", "--all", f"--name={name}", "--format=%A %k")
     rows = [line.split() for line in listed.splitlines()]
     of_campaign = [row[0] for row in rows if row[1:] == [f"{_CAMPAIGN}{campaign.name}"]]

@@ -180,7 +180,7 @@ class SlurmNode:
         return self.is_down and bool(self.reason) and not own
 
     @property
-    def ours(self) -> bool:
+    def drained_by_us(self) -> bool:
         """Whether Railgauge drained it; a user that sets another reason takes it over."""
         return self.drained and self.reason.startswith(OURS)
 
@@ -421,7 +421,7 @@ def drain(names: Iterable[str], reason: str) -> None:
     for name, node in known.items():
         if name in restarted:
             by_reason.setdefault(words, []).append(name)
-        elif node.ours or not node.drained:
+        elif node.drained_by_us or not node.drained:
             # A node that is down may come back by itself.
             theirs = f"{node.reason} (set by {node.by or 'an unknown user'})"
             by_reason.setdefault(theirs if node.downed_by_admin else words, []).append(name)
@@ -463,7 +463,7 @@ def resume(names: Iterable[str]) -> None:
         name
         for name, node in _named(names).items()
         # Slurm resumes none of a list that has one of these.
-        if node.ours and "INVALID_REG" not in node.flags
+        if node.drained_by_us and "INVALID_REG" not in node.flags
     ]
     if ours:
         _set_resumed(ours)

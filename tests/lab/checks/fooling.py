@@ -81,7 +81,7 @@ class TimesOut(ProbeCheck):
     time_limit = "1m"
     postrun_cmds = ["sleep 300"]
 
-    # Its minute goes by beside the others.
+    # Its minute goes by next to the others.
     first_node = 2
 
 
@@ -392,7 +392,7 @@ class CorruptData(SweepCheck):
 
 @rfm.simple_test
 class TransferTooShort(MpiBesideCheck):
-    """An MPI program that goes on when the transfer beside it has ended."""
+    """An MPI program that goes on when the transfer next to it has ended."""
 
     pair = parameter([SettingCase("ns", "n1", "n2", "default")])
 

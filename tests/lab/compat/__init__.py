@@ -1,1 +1,1 @@
-"""Railgauge with other versions of Slurm, MPI and the tools, and on somebody else's cluster."""
+"""Railgauge with other versions of Slurm, MPI and the tools, and on another user's cluster."""

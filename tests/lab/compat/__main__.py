@@ -195,7 +195,7 @@ def own_cluster(release: Release, table: Table) -> None:
         lab.down()
 
 
-def strangers_cluster(release: Release, table: Table) -> None:
+def unknown_cluster(release: Release, table: Table) -> None:
     """The documented commands, as alice types them on a cluster that nobody here knows."""
     cluster = spec.load(first_cluster.CLUSTER)
     with prepared(cluster, release, table, "another cluster, up") as lab:
@@ -245,7 +245,7 @@ def first_verdict(lab: Lab) -> None:
 
 
 def refused(lab: Lab, user: str, why: str) -> None:
-    """Nobody is accused, and nothing is measured: one message, and exit code 3."""
+    """No node is accused, and nothing is measured: one message, and exit code 3."""
     *before, last = list(first_cluster.type_all(lab, first_cluster.UNCHECKED, user))
     for done in before:
         assert done.returncode == 0, f"{done.command}: exit code {done.returncode}\n{done.output}"
@@ -268,7 +268,7 @@ def main(names: list[str]) -> int:
     for release in chosen:
         own_cluster(release, table)
         if release.login:
-            strangers_cluster(release, table)
+            unknown_cluster(release, table)
     if not names:
         before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
         _, _, after = rest.partition(END)

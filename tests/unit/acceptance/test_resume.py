@@ -201,7 +201,7 @@ def test_a_case_that_left_no_result_is_run_again(broken: Resumed) -> None:
     assert broken.missing() == [1]
 
 
-def test_a_case_whose_node_does_not_answer_has_failed(broken: Resumed) -> None:
+def test_a_case_with_a_node_that_does_not_answer_has_failed(broken: Resumed) -> None:
     broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
     campaign = broken.write()
     campaign.unavailable = ["n2"]
@@ -209,12 +209,12 @@ def test_a_case_whose_node_does_not_answer_has_failed(broken: Resumed) -> None:
     assert left is not None and left.missing == ()
 
 
-def test_a_case_whose_node_was_held_on_purpose_is_run_again(broken: Resumed) -> None:
+def test_a_case_with_a_node_that_was_held_on_purpose_is_run_again(broken: Resumed) -> None:
     broken.no_result(1, "fail", "blocked: ReqNodeNotAvail, UnavailableNodes:n2")
     assert broken.missing() == [1]
 
 
-def test_a_case_whose_job_somebody_cancelled_is_run_again(broken: Resumed) -> None:
+def test_a_case_with_a_job_that_a_user_cancelled_is_run_again(broken: Resumed) -> None:
     broken.fail(1, Failure(DISTURBED, "not measured: Slurm says CANCELLED by alice"))
     assert broken.missing() == [1]
 
@@ -434,7 +434,7 @@ def test_a_missing_place_is_measured_with_what_it_needs(selected: list[Any]) -> 
     assert chosen(kept) == {"Path": {"n2", "n3"}, "Probe": {"n2:n3"}, "Link": {"n2:n3"}}
 
 
-def test_what_reframe_repeats_is_told_its_places_too(selected: list[Any]) -> None:
+def test_what_reframe_repeats_gets_its_places_too(selected: list[Any]) -> None:
     for kept in plan.to_run(selected, missing("Link", "n2:n3"), ()):
         assert kept._check_orig.only == kept.check.only
 
@@ -474,7 +474,9 @@ def test_a_preflight_that_failed_is_not_measured_again(selected: list[Any]) -> N
     assert chosen(kept) == {"Path": {"n2", "n3"}, "Probe": {"n2:n3"}, "Tcp": {"n1:n2"}}
 
 
-def test_a_case_whose_precondition_is_not_needed_again_does_not_wait(selected: list[Any]) -> None:
+def test_a_case_with_a_precondition_that_is_not_needed_again_does_not_wait(
+    selected: list[Any],
+) -> None:
     path, _, link, *_ = selected
     link.check.needs = lambda place: []
     (kept,) = plan.to_run([link, path], missing("Link", "n2:n3"), missing("Path", "n2", "n3"))
@@ -610,7 +612,7 @@ def test_a_job_is_given_up_only_where_it_does_not_wait_for_a_campaign(
     assert (job._exception is None) == waits
 
 
-def test_a_session_whose_job_waits_for_a_campaign_is_not_stopped(
+def test_a_session_with_a_job_that_waits_for_a_campaign_is_not_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow.Watchdog, "MARGIN_S", 0)
@@ -772,7 +774,7 @@ def test_a_patrols_campaign_is_not_resumed_by_accept(found: Campaign) -> None:
     assert found.next_command == "railgauge patrol"
 
 
-def test_a_gate_run_resumes_no_campaign_of_somebody_else(found: Campaign) -> None:
+def test_a_gate_run_resumes_no_campaign_of_another_user(found: Campaign) -> None:
     found.save()
     with pytest.raises(RailgaugeError, match="that of railgauge accept"):
         accept.resume(found, [], lambda _: None, owner="gate run 20261121T042300Z_0a1b")
@@ -849,7 +851,7 @@ def test_killed_before_its_verdict_is_complete_a_campaign_is_concluded_again(
     assert not {"unfinished", "interrupted"} & set(kinds(verdict))
 
 
-def test_a_campaign_that_broke_off_is_told_from_a_running_one(found: Campaign) -> None:
+def test_a_campaign_that_broke_off_differs_from_a_running_one(found: Campaign) -> None:
     assert found.broke_off
     with found.hold():
         assert not found.broke_off
@@ -885,7 +887,7 @@ def test_a_session_gets_a_ctrl_c_when_its_railgauge_is_killed(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "option", [["--nodes", "n1"], ["--mode", "acceptance"], ["--series"], ["--seed", "1"]]
 )
-def test_what_a_campaign_is_about_cannot_be_told_again(option: list[str]) -> None:
+def test_what_a_campaign_is_about_cannot_be_given_again(option: list[str]) -> None:
     answer = invoke(cli, ["accept", "--system", "lab", "--resume", "latest", *option])
     assert isinstance(answer.exception, RailgaugeError)
     assert str(answer.exception).startswith(f"{option[0]} and --resume:")

@@ -56,7 +56,7 @@ def test_the_command_gets_the_verdict_and_the_summary(
     assert (tmp_path / "told").read_text() == "".join(files)
 
 
-def test_an_accept_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accept_is_reported_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write()
     monkeypatch.setenv("RAILGAUGE_ON_VERDICT", f"cp -t {shlex.quote(str(tmp_path))}")
     assert conclude(good)[0].decision == "accept"
@@ -88,7 +88,7 @@ def test_a_session_has_one_key(
     assert first == again != resumed and len(first) == 32
 
 
-def test_nobody_is_told_of_a_rehearsal(
+def test_no_message_is_sent_of_a_rehearsal(
     tmp_path: Path, campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_ON_VERDICT", f"cp -t {shlex.quote(str(tmp_path))}")

@@ -180,7 +180,7 @@ def test_a_campaign_without_a_verdict_has_no_decision(root: Path) -> None:
     ],
     ids=["somebody's", "a patrol's", "a gate run's", "a rehearsal"],
 )
-def test_who_goes_on_with_a_campaign_is_its_owner(
+def test_the_command_that_continues_a_campaign_is_its_owner(
     root: Path, changes: dict[str, str], command: str
 ) -> None:
     saved(root, **changes)
@@ -195,7 +195,7 @@ def test_a_campaign_has_one_holder(root: Path) -> None:
         pass
 
 
-def test_a_campaign_that_nobody_holds_any_more_broke_off() -> None:
+def test_a_campaign_that_no_process_holds_any_more_broke_off() -> None:
     campaign = Campaign.create("lab", "acceptance", SCOPE, ["railgauge", "accept"], REQUESTED)
     with campaign.hold():
         assert not folder.load(campaign.id).broke_off

@@ -53,7 +53,7 @@ def test_every_collective_has_its_limit(operation: str) -> None:
     assert answer.output.endswith(reason)
 
 
-def test_an_option_of_reframe_is_told_where_it_stands() -> None:
+def test_an_option_of_reframe_is_reported_where_it_stands() -> None:
     error = invoke(cli, ["accept", "-n", "NcclPair"]).exception
     assert isinstance(error, RailgaugeError)
     assert "No such option" in str(error) and "railgauge accept -- -n ..." in str(error)

@@ -78,7 +78,7 @@ def test_a_slower_link_is_named_and_no_other(root: Path) -> None:
     assert worse["p"] < 1e-4 and (found["verdict"], found["exit_code"]) == ("worse", 1)
 
 
-def test_what_all_lose_is_a_shift_and_nobody_is_accused(root: Path) -> None:
+def test_what_all_lose_is_a_shift_and_no_node_is_accused(root: Path) -> None:
     every = {place.partition(":")[0]: 0.97 for place in PLACES}
     answer = compare(several(root, 20), several(root, 30, **every)).output
     answer = " ".join(answer.split())
@@ -127,7 +127,7 @@ def test_what_a_stream_gets_by_chance_is_not_compared(root: Path) -> None:
     assert [c.split(": ")[1].split()[0] for c in conditions] == ["bandwidth"]
 
 
-def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> None:
+def test_noise_of_two_runs_does_not_decide_and_names_the_runs_needed(root: Path) -> None:
     sides = []
     for first in (0, 10):
         for n in range(first, first + 2):
@@ -136,7 +136,7 @@ def test_noise_of_two_runs_cannot_tell_and_says_how_many_would(root: Path) -> No
             measured.leave(root, n, rates)
         sides.append(f"{measured.name(first)},{measured.name(first + 1)}")
     answer = compare(*sides)
-    assert answer.exit_code == 2 and "more runs a side would tell" in answer.output
+    assert answer.exit_code == 2 and "more runs a side would decide" in answer.output
 
 
 def test_one_run_of_two_places_says_that_there_is_no_spread(root: Path) -> None:
@@ -176,7 +176,7 @@ def firmware(changed: Sequence[str]) -> Callable[[Campaign], dict[str, Inventory
     return of
 
 
-def test_what_changed_on_the_nodes_stands_beside_it(
+def test_what_changed_on_the_nodes_stands_next_to_it(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inventories, "in_campaign", firmware(NODES))
@@ -242,7 +242,7 @@ def test_no_accepted_campaign_is_an_error(root: Path) -> None:
     assert "accepted nodes of lab" in str(failing("accepted", "latest"))
 
 
-def test_the_table_beside_the_records_is_made_once_and_anew_when_they_change(root: Path) -> None:
+def test_the_table_next_to_the_records_is_made_once_and_again_when_they_change(root: Path) -> None:
     campaign = measured.leave(root, 0, values(0))
     first = measurement_table.read(campaign)
     path = campaign.folder / measurement_table.FILE
@@ -260,7 +260,7 @@ def test_a_table_that_cannot_be_written_leaves_nothing_and_is_made_each_time(roo
     assert not list(campaign.folder.glob(".measurements*"))
 
 
-def test_a_broken_table_is_made_anew(root: Path) -> None:
+def test_a_broken_table_is_made_again(root: Path) -> None:
     campaign = measured.leave(root, 0, values(0))
     first = measurement_table.read(campaign)
     (campaign.folder / measurement_table.FILE).write_bytes(b"PAR1")
@@ -379,7 +379,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert "b.csv: cannot be read: Is a directory; expected" in error.message and error.next_step
 
 
-def test_files_without_a_condition_in_common_are_told_what_to_do(tmp_path: Path) -> None:
+def test_files_without_a_condition_in_common_say_what_to_do(tmp_path: Path) -> None:
     error = failing(
         csv(tmp_path / "a.csv", range(3)), csv(tmp_path / "b.csv", range(3), "read 64 KiB")
     )
@@ -439,7 +439,7 @@ def test_what_all_groups_of_a_launch_share_is_one_place(root: Path) -> None:
         measured.leave(root, number, rates, facts=facts)
     (place,) = document(measured.name(0), measured.name(1))["places"]
     assert place["place"] == f"launch 0 of {len(PLACES)} places, n[1-{2 * len(PLACES)}]"
-    # One number on a side has no spread: nobody is accused.
+    # One number on a side has no spread: no node is accused.
     assert place["verdict"] == "unknown"
 
 

@@ -72,7 +72,7 @@ def test_two_logs_of_which_one_is_far_slower(tmp_path: Path) -> None:
     assert "paired by: hosts in the logs" in answer.output
 
 
-def test_a_small_change_of_two_logs_is_within_the_noise_and_says_what_would_tell(
+def test_a_small_change_of_two_logs_is_within_the_noise_and_names_the_runs_needed(
     tmp_path: Path,
 ) -> None:
     answer = compare(log(tmp_path / "before.log", 21.0), log(tmp_path / "after.log", 20.4))
@@ -210,7 +210,9 @@ def test_other_warm_up_leaves_the_first_sizes_not_judged(tmp_path: Path) -> None
     assert answer.exit_code == 2 and "warmup 5 before, 1 after" in answer.output
 
 
-def test_a_changed_number_of_a_tool_without_a_version_is_told_why_it_may_be(tmp_path: Path) -> None:
+def test_a_changed_number_of_a_tool_without_a_version_is_reported_with_why_it_may_be(
+    tmp_path: Path,
+) -> None:
     slow = {**BANDWIDTH, "BW_average": 98.0, "BW_peak": 98.1, "MsgRate": 0.186920}
     sides = (
         write(tmp_path / "a.json", written(BANDWIDTH)),

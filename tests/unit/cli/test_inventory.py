@@ -85,7 +85,7 @@ def test_what_cannot_be_read_is_one_clear_error(before: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("campaign", "comment"), [("", "railgauge"), ("/r/20261123-lab-1", "railgauge:20261123-lab-1")]
 )
-def test_a_node_of_which_slurm_says_nothing_has_a_job_of_its_own_that_says_whose_it_is(
+def test_a_node_that_slurm_says_nothing_of_has_a_job_of_its_own_that_names_it(
     monkeypatch: pytest.MonkeyPatch, campaign: str, comment: str
 ) -> None:
     monkeypatch.setenv("RAILGAUGE_CAMPAIGN", campaign)
@@ -178,7 +178,7 @@ def collected(monkeypatch: pytest.MonkeyPatch, jobs: Jobs, busy: str = "") -> li
     return [one.node for one in found]
 
 
-def test_idle_nodes_have_one_job_for_all_whose_lines_may_mix(
+def test_idle_nodes_have_one_job_for_all_and_its_lines_may_mix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mixed = [line for both in zip(lines("vm00"), lines("vm01"), strict=True) for line in both]
@@ -194,7 +194,7 @@ def test_idle_nodes_have_one_job_for_all_whose_lines_may_mix(
     [lines("vm00") + lines("vm01", whole=False), lines("vm00"), lines("vm00") + lines("vm02")],
     ids=["cut", "silent", "a stranger"],
 )
-def test_who_does_not_answer_in_it_whole_is_asked_alone(
+def test_a_node_that_does_not_answer_in_it_whole_is_asked_alone(
     monkeypatch: pytest.MonkeyPatch, printed: list[str]
 ) -> None:
     jobs = Jobs(printed, client.SlurmError("srun failed"))
@@ -203,13 +203,13 @@ def test_who_does_not_answer_in_it_whole_is_asked_alone(
 
 
 def test_no_node_speaks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside its own words, or in place of the other's."""
+    """Next to its own words, or in place of the other's."""
     jobs = Jobs(lines("vm00") + lines("vm01", task=0) + lines("vm01"))
     assert collected(monkeypatch, jobs) == ["vm00", "vm01"]
     assert sorted(jobs.alone) == ["vm00", "vm01"]
 
 
-def test_a_busy_node_keeps_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_node_keeps_no_other_node_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = Jobs([])
     collected(monkeypatch, jobs, busy="vm01")
     assert jobs.of_all == [] and sorted(jobs.alone) == ["vm00", "vm01"]

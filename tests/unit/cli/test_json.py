@@ -25,7 +25,7 @@ from tests.unit.verdict.decision.test_rules import Recorded
 
 DATA = paths.HOME / "tests" / "data"
 
-#: What changes something, or writes a file, or shows what is a text of somebody else's.
+#: What changes something, or writes a file, or shows what is a text of another user's.
 NO_FACTS = {
     *("completion", "export", "promote", "report", "system new"),
     *("gate adopt", "gate release", "gate update-done"),

@@ -38,7 +38,7 @@ def healthy(tmp_path: Path) -> Path:
     return path
 
 
-def test_nobody_is_exit_code_0(healthy: Path) -> None:
+def test_no_suspect_is_exit_code_0(healthy: Path) -> None:
     done = locate(healthy)
     assert (done.exit_code, done.stderr) == (0, "") and done.stdout.startswith("no suspect")
 
@@ -48,7 +48,7 @@ def test_a_pipe_is_read_as_a_table(healthy: Path) -> None:
     assert subprocess.run(["bash", "-c", words], check=False).returncode == 0
 
 
-def test_what_is_not_excluded_is_of_who_was_measured_least(tmp_path: Path) -> None:
+def test_what_is_not_excluded_is_of_the_node_that_was_measured_least(tmp_path: Path) -> None:
     """A reference node has as many good results as there are others, which have one each."""
     path = tmp_path / "star.csv"
     rows = "".join(f"n0,n{k},24.{k},{k}\n" for k in range(1, 9))
@@ -63,7 +63,7 @@ def test_values_that_are_too_few_to_compare_are_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", ["n1,n2,24.5,1\nn2,n3,9,1\n", "n1,n2,,0\nn2,n3,,0\nn3,n1,,0\n"])
-def test_nodes_that_are_not_judged_are_not_nobody(tmp_path: Path, rows: str) -> None:
+def test_nodes_that_are_not_judged_are_not_no_suspect(tmp_path: Path, rows: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"a,b,value,ok\n{rows}")
     done = locate(path, "--nodes-files", tmp_path)
@@ -74,8 +74,8 @@ def test_nodes_that_are_not_judged_are_not_nobody(tmp_path: Path, rows: str) -> 
 
 
 @pytest.mark.parametrize("rails", [False, True])
-def test_who_has_missing_results_alone_is_not_judged(tmp_path: Path, rails: bool) -> None:
-    """Or a rail of which all are missing, beside another that is good."""
+def test_a_node_that_has_missing_results_alone_is_not_judged(tmp_path: Path, rails: bool) -> None:
+    """Or a rail of which all are missing, next to another that is good."""
     nodes = [f"n{number}" for number in range(1, 7)]
     rows = ["a,b,rail,value"]
     for rail in ("0", "1") if rails else ("",):
@@ -144,7 +144,7 @@ def test_a_folder_of_outputs_of_nccl_tests_is_read(tmp_path: Path) -> None:
     assert [s["name"] for s in json.loads(done.stdout)["suspects"]] == ["n3"]
 
 
-def test_a_file_without_a_result_beside_outputs_leaves_somebody_not_judged(tmp_path: Path) -> None:
+def test_a_file_without_a_result_next_to_outputs_leaves_nodes_not_judged(tmp_path: Path) -> None:
     for name, text in folder().items():
         (tmp_path / name).write_text(text)
     (tmp_path / "README").write_text("one file for each pair\n")
@@ -158,7 +158,7 @@ def test_a_file_without_a_result_beside_outputs_leaves_somebody_not_judged(tmp_p
     assert done.exit_code == 2 and f"not judged: the nodes in {tmp_path}/last.log\n" in done.stdout
 
 
-def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
+def test_a_file_of_one_node_alone_or_without_an_ending_leaves_no_node_not_judged(
     tmp_path: Path,
 ) -> None:
     within = folder()["n1-n2.log"].replace(" on n2 ", " on n1 ")
@@ -173,7 +173,7 @@ def test_a_file_of_one_node_alone_or_without_an_ending_leaves_nobody_not_judged(
     assert done.exit_code == 0 and "n1.log:2: 1 host, n1, expected two" in done.stdout
 
 
-def test_an_output_that_breaks_off_before_its_second_host_is_told(tmp_path: Path) -> None:
+def test_an_output_that_breaks_off_before_its_second_host_is_reported(tmp_path: Path) -> None:
     for name, text in folder().items():
         (tmp_path / name).write_text(text)
     head, found, _ = folder()["n8-n1.log"].replace(" on n8 ", " on n9 ").partition(" on n1 ")
@@ -191,7 +191,7 @@ def test_a_name_with_an_at_is_a_name(tmp_path: Path, name: str) -> None:
     assert done.exit_code == 2 and name in done.stdout and done.stderr == ""
 
 
-def test_of_one_file_with_all_runs_one_that_broke_off_is_told(tmp_path: Path) -> None:
+def test_of_one_file_with_all_runs_one_that_broke_off_is_reported(tmp_path: Path) -> None:
     texts = list(folder().values())
     head = texts[0].partition("# Using devices")[0]
     (tmp_path / "all.log").write_text("".join([*texts, head, head]))

@@ -81,7 +81,7 @@ def test_a_rehearsal_without_the_lab_goes_nowhere(
     assert "next: railgauge lab up" in str(answer.exception)
 
 
-def test_an_unknown_scenario_is_told_the_known() -> None:
+def test_an_unknown_scenario_is_reported_with_the_known() -> None:
     answer = typed("rehearse", "dgx-spark", "--scenario", "fire")
     assert isinstance(answer.exception, RailgaugeError)
     assert all(name in str(answer.exception) for name in rehearsal.SCENARIOS)

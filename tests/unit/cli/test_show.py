@@ -195,7 +195,7 @@ def test_an_unknown_check_is_answered_with_the_known_ones(campaign: Path) -> Non
     assert error.message.endswith("expected one of: RailProbe, RdmaLatency")
 
 
-def test_outputs_that_cannot_be_read_are_an_error_beside_what_is_known(campaign: Path) -> None:
+def test_outputs_that_cannot_be_read_are_an_error_next_to_what_is_known(campaign: Path) -> None:
     (campaign / "stage" / "RailProbe" / results_file.FILE).write_bytes(b"no gzip")
     answer = show("latest", "n1:n2:0-0")
     assert [line.split()[1] for line in titles(answer)] == list(CHECKS)

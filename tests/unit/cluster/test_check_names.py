@@ -64,7 +64,9 @@ def test_a_check_of_the_site_is_known(site_checks: Path) -> None:
     assert check_names.unknown("Base")
 
 
-def test_a_file_that_is_no_python_is_told_beside_a_name_that_it_may_have(site_checks: Path) -> None:
+def test_a_file_that_is_no_python_is_reported_next_to_a_name_that_it_may_have(
+    site_checks: Path,
+) -> None:
     (site_checks / "broken.py").write_text("class (:")
     assert check_names.unknown("SiteStream") == ""
     assert "broken.py there is no Python" in check_names.unknown("SiteOther")

@@ -26,7 +26,7 @@ from tests.unit.widths import assert_fits
 class Slurm:
     """Slurm's nodes and reservations, and what may never be: an untested node that is open.
 
-    `at_each` is called after every change that somebody made.
+    `at_each` is called after every change that a user made.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class Slurm:
         self.reason: dict[str, tuple[str, str, str]] = dict.fromkeys(names, ("", "", ""))
         self.reserved: dict[str, tuple[str, ...]] = {}
         self.lease: dict[str, int | None] = {}
-        #: reservations for maintenance, beside the gate's own; and node -> one that begins soon
+        #: reservations for maintenance, next to the gate's own; and node -> one that begins soon
         self.maintenance: set[str] = set()
         self.soon: dict[str, str] = {}
         self.kernel: dict[str, str] = dict.fromkeys(names, "6.12")
@@ -77,7 +77,7 @@ class Slurm:
             node = self.show([name])[name]
             if by == slurm_nodes.OURS and node.resumes_after_reboot:
                 self.resume([name])
-            elif by == slurm_nodes.OURS and node.drained and not node.ours:
+            elif by == slurm_nodes.OURS and node.drained and not node.drained_by_us:
                 continue
             self.flags[name] |= {"DRAIN"}
             self.reason[name] = (by + reason, "root", "2026-11-21T10:00:00")
@@ -164,7 +164,7 @@ def taken(node: str, kernel: str = "6.12") -> inventory.Inventory:
 
 @dataclasses.dataclass
 class Campaigns:
-    """Stands in for campaigns: `bad` nodes fail with everyone who is tested beside them.
+    """Stands in for campaigns: `bad` nodes fail with everyone who is tested next to them.
 
     `at_each` is called in the middle of each. Of one bad node among three it is known which it is,
     unless `confirms` says that it must be measured again.

@@ -55,7 +55,7 @@ def links(*counts: tuple[int, int]) -> Standing:
     return standing(carriers={f"eth{number}": count for number, count in enumerate(counts)})
 
 
-def test_a_link_that_went_and_came_between_two_tests_is_told(results: Path) -> None:
+def test_a_link_that_went_and_came_between_two_tests_is_reported(results: Path) -> None:
     ended(results, FIRST, n1=links((2, 2), (2, 4)), n2=links((2, 2)))
     assert coverage.read("lab").nodes["n1"].flaps == 0
     ended(results, SECOND, n1=links((6, 6), (4, 4)), n2=links((2, 2)))
@@ -70,7 +70,7 @@ def test_a_link_that_went_and_came_between_two_tests_is_told(results: Path) -> N
     assert coverage.read("lab").nodes["n1"].flaps == 0
 
 
-def test_a_node_that_started_again_has_counted_anew(results: Path) -> None:
+def test_a_node_that_started_again_has_counted_again(results: Path) -> None:
     ended(results, FIRST, n1=links((12, 12)))
     ended(results, SECOND, n1=links((2, 2)))
     assert coverage.read("lab").nodes["n1"].flaps == 0
@@ -109,7 +109,7 @@ def test_the_last_campaign_that_accepted_a_node_counts(results: Path) -> None:
     assert not found["n2"].changed
 
 
-def test_who_was_not_tested_is_neither_accepted_nor_judged_by_that(results: Path) -> None:
+def test_a_node_that_was_not_tested_is_neither_accepted_nor_judged_by_that(results: Path) -> None:
     ended(results, FIRST, n1=standing())
     ended(results, SECOND, n1=standing("not tested").model_copy(update={"alarms": {}}))
     found = coverage.read("lab").nodes["n1"]
@@ -178,7 +178,7 @@ def test_a_broken_record_says_nothing_of_any_node(results: Path, content: str) -
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"campaigns": 1}', '{"nodes": {"n1": 2}}'])
-def test_a_broken_file_of_the_store_is_made_anew(results: Path, content: str) -> None:
+def test_a_broken_file_of_the_store_is_made_again(results: Path, content: str) -> None:
     ended(results, FIRST, n1=standing())
     good = coverage.read("lab")
     (results / "gate" / "lab" / "coverage-6.json").write_text(content)
@@ -276,7 +276,7 @@ def test_a_rail_that_a_node_is_known_to_lack_is_not_waited_for(
     assert found == {"n5": {"0", "1"}, "n6": {"0"}}
 
 
-def test_a_rail_that_was_well_longer_ago_than_its_node_is_told(
+def test_a_rail_that_was_well_longer_ago_than_its_node_is_reported(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended(results, FIRST, n5=standing(rails={"0": True, "1": True}))

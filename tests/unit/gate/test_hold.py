@@ -64,18 +64,18 @@ def test_what_is_advised_for_a_node_starts_without_an_installation(
 
 def test_the_states_of_nodes_are_read() -> None:
     nodes = slurm_nodes.parse(ONELINE)
-    assert nodes["n1"].ours and not nodes["n1"].busy
+    assert nodes["n1"].drained_by_us and not nodes["n1"].busy
     assert nodes["n1"].reason.endswith("1 -> 2")
     assert (nodes["n1"].by, nodes["n1"].since) == ("root", "2026-11-21T14:55:39")
     assert not nodes["n2"].answers and not nodes["n2"].in_service
-    assert nodes["n3"].drained and nodes["n3"].busy and not nodes["n3"].ours
+    assert nodes["n3"].drained and nodes["n3"].busy and not nodes["n3"].drained_by_us
     assert nodes["n3"].reason == "bad disk [root]"
 
 
 def test_only_a_reason_that_begins_so_is_ours() -> None:
     drained = frozenset({"IDLE", "DRAIN"})
-    assert not SlurmNode("n1", drained, "alice on railgauge: testing").ours
-    assert not SlurmNode("n1", frozenset({"IDLE"}), "railgauge: left over").ours
+    assert not SlurmNode("n1", drained, "alice on railgauge: testing").drained_by_us
+    assert not SlurmNode("n1", frozenset({"IDLE"}), "railgauge: left over").drained_by_us
 
 
 # ---- what counts as a change ----
@@ -126,7 +126,7 @@ def test_a_changed_node_is_drained_with_the_field_in_its_reason(area: Path, node
     )
 
 
-def test_a_changed_node_that_somebody_set_down_does_not_come_back_by_itself(
+def test_a_changed_node_that_a_user_set_down_does_not_come_back_by_itself(
     area: Path, nodes: Slurm
 ) -> None:
     """As it would when it registers, with ReturnToService=2."""
@@ -154,13 +154,11 @@ def test_a_changed_node_stays_out_after_scontrol_reboot(
     assert node.drained, outcome
     # Who drained it before keeps it; else the gate tests it.
     kept = bool(drained) and not after and not reason.startswith("railgauge")
-    assert node.ours is not kept
+    assert node.drained_by_us is not kept
     assert outcome.state == ("alarm" if kept else "was held" if drained and not after else "held")
 
 
-def test_a_node_that_is_to_be_down_after_its_reboot_is_nobodys_to_hold(
-    area: Path, nodes: Slurm
-) -> None:
+def test_a_node_that_is_to_be_down_after_its_reboot_is_not_held(area: Path, nodes: Slurm) -> None:
     nodes.flags["n1"] = {"DOWN", "REBOOT_ISSUED"}
     nodes.reason["n1"] = ("RMA 4711 : reboot issued", "bob", "2026-11-21T10:00:00")
     nodes.next_state["n1"] = "DOWN"
@@ -258,7 +256,7 @@ def test_a_pass_waits_for_another_up_to_a_limit(
     assert "n1" in nodes.open()
 
 
-def test_who_had_to_wait_looks_again(
+def test_a_run_that_had_to_wait_looks_again(
     area: Path, nodes: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator's pass has drained the node meanwhile: it is not counted twice."""
@@ -285,7 +283,7 @@ def test_holds_that_cannot_be_counted_are_alarms(area: Path, nodes: Slurm) -> No
     assert "n1" in nodes.open()
 
 
-def test_a_node_of_somebody_else_is_left_alone(area: Path, nodes: Slurm) -> None:
+def test_a_node_of_another_user_is_left_alone(area: Path, nodes: Slurm) -> None:
     nodes.drain(["n1"], "bad disk", by="")
     nodes.reserve("other", ["n2"])
     everyone = {name: document(name, "6.13") for name in ("n1", "n2")}

@@ -68,7 +68,7 @@ def test_the_end_moves_on_while_the_run_lives(calls: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nobody_renews_for_a_run_that_was_killed(calls: Path, number: int) -> None:
+def test_nothing_renews_for_a_run_that_was_killed(calls: Path, number: int) -> None:
     with run("sys.stdin.read()") as killed:
         wait_for(calls, 1)
         killed.send_signal(number)

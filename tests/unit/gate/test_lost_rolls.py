@@ -82,33 +82,33 @@ def test_a_damaged_journal_that_names_its_nodes_concerns_no_others(
     assert journal.in_update("lab", nodes.show()).keys() == {"n1", "n2"}
 
 
-def test_a_damaged_journal_of_one_that_has_ended_concerns_nobody(area: Path, nodes: Slurm) -> None:
+def test_a_damaged_journal_of_one_that_has_ended_concerns_no_node(area: Path, nodes: Slurm) -> None:
     path = left(phase="a new one", ended="2026-11-24T12:00:00+00:00")
     assert journal.in_update("lab", nodes.show()) == {}
     assert gate("run", "--act")[1] == 0
     assert not path.exists() and path.with_suffix(".damaged").exists()
 
 
-def test_nobody_is_lent_as_a_partner(damaged: Path, nodes: Slurm) -> None:
+def test_no_node_is_lent_as_a_partner(damaged: Path, nodes: Slurm) -> None:
     held(nodes, "n2")
     assert partners.lent("lab", ["n2"]) == []
 
 
-def test_nobody_can_be_named_as_a_partner(damaged: Path, nodes: Slurm, good: Campaigns) -> None:
+def test_no_node_can_be_named_as_a_partner(damaged: Path, nodes: Slurm, good: Campaigns) -> None:
     held(nodes, "n2")
     assert gate("readmit", "--nodes", "n2", "--with", "n1", "--act")[1] == 3
-    assert not good.made and nodes.show(["n2"])["n2"].ours
+    assert not good.made and nodes.show(["n2"])["n2"].drained_by_us
 
 
 @pytest.mark.parametrize("again", [["--again"], []])
-def test_nobody_is_adopted(damaged: Path, nodes: Slurm, again: list[str]) -> None:
+def test_no_node_is_adopted(damaged: Path, nodes: Slurm, again: list[str]) -> None:
     node_gate.record_path(store.folder("lab"), "n1").unlink()
     words, code = gate("adopt", *again, "--nodes", "n1", "--act")
     assert code == 3 and str(damaged) in words and store.accepted("lab", "n1") is None
 
 
 @pytest.mark.parametrize("words", [["run"], ["release", "--why", "x"]])
-def test_nobody_is_tested_or_released_by_name(
+def test_no_node_is_tested_or_released_by_name(
     damaged: Path, nodes: Slurm, good: Campaigns, words: list[str]
 ) -> None:
     held(nodes, "n2")
@@ -117,7 +117,7 @@ def test_nobody_is_tested_or_released_by_name(
     assert not good.made and "n2" not in nodes.open()
 
 
-def test_a_run_tests_nobody_and_says_what_to_type(
+def test_a_run_tests_no_node_and_says_what_to_type(
     damaged: Path, nodes: Slurm, good: Campaigns
 ) -> None:
     """Nor does it set the journal aside: then nothing would tell of the update any more."""
@@ -129,7 +129,7 @@ def test_a_run_tests_nobody_and_says_what_to_type(
 
 
 def broken_off(nodes: Slurm, tests: Campaigns) -> journal.Run:
-    """A gate run of n2 beside n1 and n3, killed in the middle of its campaign."""
+    """A gate run of n2 next to n1 and n3, killed in the middle of its campaign."""
 
     def killed() -> None:
         raise Killed
@@ -149,7 +149,7 @@ def broken_off(nodes: Slurm, tests: Campaigns) -> journal.Run:
 def test_a_run_that_broke_off_waits_for_the_word_of_its_nodes_and_partners(
     area: Path, nodes: Slurm, good: Campaigns, lapsed: bool, concerned: list[str] | None
 ) -> None:
-    """The defect: it went on, without partners, or beside one that may be in update."""
+    """The defect: it went on, without partners, or next to one that may be in update."""
     broken = broken_off(nodes, good)
     if lapsed:
         nodes.lapse()
@@ -195,7 +195,7 @@ def test_while_a_run_waits_its_nodes_are_drained_before_all_else(
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
-def test_a_run_that_broke_off_goes_on_beside_a_journal_of_other_nodes(
+def test_a_run_that_broke_off_goes_on_next_to_a_journal_of_other_nodes(
     area: Path, nodes: Slurm, good: Campaigns
 ) -> None:
     broken = broken_off(nodes, good)

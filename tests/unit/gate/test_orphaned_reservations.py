@@ -30,7 +30,7 @@ def killed(area: Path, nodes: Slurm, tests: Campaigns) -> Path:
 
 
 @pytest.mark.parametrize("command", [["status"], ["run"], ["run", "--act"]])
-def test_a_reservation_whose_gate_run_has_no_journal_is_told_with_what_to_type(
+def test_a_reservation_of_a_gate_run_without_a_journal_is_reported_with_what_to_type(
     killed: Path, nodes: Slurm, command: list[str]
 ) -> None:
     killed.unlink()
@@ -41,7 +41,9 @@ def test_a_reservation_whose_gate_run_has_no_journal_is_told_with_what_to_type(
     assert f"scontrol update nodename=n1 {drained}; scontrol delete reservationname={name}" in words
 
 
-def test_a_gate_run_does_not_end_well_beside_such_a_reservation(killed: Path, nodes: Slurm) -> None:
+def test_a_gate_run_does_not_end_well_next_to_such_a_reservation(
+    killed: Path, nodes: Slurm
+) -> None:
     killed.unlink()
     words, code = said("run", "--act")
     assert code == 1 and "nothing to test" not in words

@@ -79,7 +79,7 @@ def test_without_the_word_nothing_is_changed(area: Path, nodes: Slurm, tests: Ca
     held(nodes, "n1")
     words, code = said("readmit", "--nodes", "n1")
     assert code == 0 and "would test n1 with n2 n3" in words
-    assert not tests.made and not nodes.reserved and nodes.show(["n1"])["n1"].ours
+    assert not tests.made and not nodes.reserved and nodes.show(["n1"])["n1"].drained_by_us
 
 
 def test_the_partner_is_the_one_named(area: Path, nodes: Slurm, tests: Campaigns) -> None:
@@ -125,7 +125,7 @@ def test_with_too_few_partners_nothing_begins(area: Path, nodes: Slurm, tests: C
     for name in ("n2", "n3"):
         nodes.flags[name].add("ALLOCATED")
     words, code = said("readmit", "--nodes", "n1", "--act")
-    assert code == 3 and "1 partners are idle" in words and nodes.show(["n1"])["n1"].ours
+    assert code == 3 and "1 partners are idle" in words and nodes.show(["n1"])["n1"].drained_by_us
 
 
 @pytest.mark.parametrize("beside", [(), ("--with", "n[2-3]")])
@@ -148,7 +148,9 @@ def test_with_a_partner_named_in_each_partition_all_are_tested(
     assert code == 0 and "would test n1 with n2 (1 of 2 partners), n5 with n6" in words
 
 
-def test_a_run_says_who_is_tested_with_nobody(area: Path, nodes: Slurm, tests: Campaigns) -> None:
+def test_a_run_names_the_node_that_is_tested_without_partners(
+    area: Path, nodes: Slurm, tests: Campaigns
+) -> None:
     held(nodes, "n1", "n5")
     assert "test n1 with n2 n3, n5 with no partner (0 of 2 partners), return" in said("run")[0]
     assert "testing n1 with n2 n3, n5 with no partner (0 of 2 partners)" in said("run", "--act")[0]
@@ -176,4 +178,4 @@ def test_a_run_that_broke_off_comes_first(area: Path, nodes: Slurm, tests: Campa
     held(nodes, "n1")
     journal.Run("20261121T100000Z_abcd", "lab", ["n2"], [], store.now(), "somebody").save()
     words, code = said("readmit", "--nodes", "n1", "--act")
-    assert code == 3 and "has not ended" in words and nodes.show(["n1"])["n1"].ours
+    assert code == 3 and "has not ended" in words and nodes.show(["n1"])["n1"].drained_by_us

@@ -45,7 +45,9 @@ def test_a_user_that_accounting_does_not_know_is_to_be_added(
 
 
 @pytest.mark.parametrize("none", ["accounting_storage/none", "(null)"])
-def test_without_accounting_nobody_gets_a_level(monkeypatch: pytest.MonkeyPatch, none: str) -> None:
+def test_without_accounting_no_user_gets_a_level(
+    monkeypatch: pytest.MonkeyPatch, none: str
+) -> None:
     (one,) = asked(monkeypatch, Answers("operator", accounting=none))
     assert "as root or slurm:" in one.next_step and "sacctmgr" not in one.next_step
 

@@ -60,7 +60,7 @@ def test_a_bad_node_stays_out_with_the_check_in_its_reason(
     assert record is not None and record.fields["kernel/release"] == "6.12"
 
 
-def test_who_failed_beside_a_bad_node_is_tested_again_without_it(
+def test_a_node_that_failed_next_to_a_bad_node_is_tested_again_without_it(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     held(nodes, "n1", "n2")
@@ -71,7 +71,7 @@ def test_who_failed_beside_a_bad_node_is_tested_again_without_it(
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
-def test_who_failed_elsewhere_too_gets_no_second_try_for_another_node_is_bad(
+def test_a_node_that_failed_elsewhere_too_gets_no_second_try_for_another_is_bad(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.once = ("n1", "n4")
@@ -81,7 +81,7 @@ def test_who_failed_elsewhere_too_gets_no_second_try_for_another_node_is_bad(
     assert len(tests.made) == 1 and not {"n1", "n2"} & nodes.open()
 
 
-def test_a_partner_at_fault_keeps_nobody_else_out(
+def test_a_partner_at_fault_keeps_no_other_node_out(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     held(nodes, "n1")
@@ -108,7 +108,7 @@ def test_a_partner_at_fault_is_held_and_a_suspect_until_it_is_accepted(
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
-def test_a_suspect_that_is_not_confirmed_stays_out_with_what_would_tell(
+def test_a_suspect_that_is_not_confirmed_stays_out_with_what_is_needed(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.confirms = False
@@ -118,7 +118,7 @@ def test_a_suspect_that_is_not_confirmed_stays_out_with_what_would_tell(
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
-def test_a_partner_that_is_not_confirmed_is_not_held_and_excuses_nobody(
+def test_a_partner_that_is_not_confirmed_is_not_held_and_excuses_no_node(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.confirms = False
@@ -128,7 +128,7 @@ def test_a_partner_that_is_not_confirmed_is_not_held_and_excuses_nobody(
     assert ended.decided["n1"] and nodes.open() == {"n2", "n3", "n4"}
 
 
-def test_a_partner_at_fault_beyond_max_hold_stays_in_service_and_is_nobodys_partner(
+def test_a_partner_at_fault_beyond_max_hold_stays_in_service_and_is_no_partner(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     now = node_gate.time.time()
@@ -398,7 +398,7 @@ def test_a_campaign_that_cannot_begin_is_undone_and_the_next_run_tests(
     with monkeypatch.context() as without:
         without.setattr(accept, "run", no_answer)
         assert gate("run", "--act") == 3
-    assert not nodes.reserved and nodes.show(["n1"])["n1"].ours
+    assert not nodes.reserved and nodes.show(["n1"])["n1"].drained_by_us
     assert gate("run", "--act") == 0
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
@@ -421,7 +421,7 @@ def test_of_a_campaign_that_breaks_off_the_partners_come_back_at_once(
     assert len(tests.made) == 1 and nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
-def test_a_campaign_whose_folder_is_gone_is_measured_anew(
+def test_a_campaign_without_its_folder_is_measured_again(
     area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a full results area that was given another file system."""
@@ -456,7 +456,7 @@ def broken_off(tests: Campaigns, *names: str) -> journal.Run:
     return planned
 
 
-def test_who_failed_in_a_campaign_that_cannot_be_continued_stays_out(
+def test_a_node_that_failed_in_a_campaign_that_cannot_be_continued_stays_out(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     """A fault that comes and goes: it is there in the broken campaign, and would pass a new one."""
@@ -471,7 +471,7 @@ def test_who_failed_in_a_campaign_that_cannot_be_continued_stays_out(
 def test_a_campaign_that_cannot_be_continued_leaves_no_jobs(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
-    """Whoever has failed in it stays out, and none is measured anew."""
+    """Whoever has failed in it stays out, and none is measured again."""
     tests.bad = {"n1"}
     held(nodes, "n1")
     run.finish(broken_off(tests, "n1"), [], lambda _: None)
@@ -555,7 +555,7 @@ def test_a_run_is_continued_by_a_version_with_other_fields_in_its_journal(
 
 
 @pytest.mark.parametrize("guilty", ["n1", "n3"])
-def test_who_failed_there_beside_a_node_at_fault_is_tested_without_it(
+def test_a_node_that_failed_there_next_to_a_node_at_fault_is_tested_without_it(
     area: Path, nodes: Slurm, tests: Campaigns, guilty: str
 ) -> None:
     """That node stays out, or is a suspect where it is a partner."""
@@ -568,10 +568,10 @@ def test_who_failed_there_beside_a_node_at_fault_is_tested_without_it(
     assert guilty not in second.scope.nodes["ns"]
 
 
-def test_a_former_partner_at_fault_keeps_nobody_out(
+def test_a_former_partner_at_fault_keeps_no_node_out(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
-    """It is at work for somebody else by now."""
+    """It is at work for another user by now."""
     tests.bad, tests.heals = {"n2"}, True
     held(nodes, "n1")
     broken = broken_off(tests, "n1")
@@ -581,7 +581,7 @@ def test_a_former_partner_at_fault_keeps_nobody_out(
     assert broken.partners == ["n3", "n4"]
 
 
-def test_where_nothing_tells_who_is_at_fault_both_of_a_bad_pair_stay_out(
+def test_where_the_node_at_fault_is_not_known_both_of_a_bad_pair_stay_out(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.bad, tests.heals, tests.confirms = {"n2"}, True, False
@@ -591,7 +591,7 @@ def test_where_nothing_tells_who_is_at_fault_both_of_a_bad_pair_stay_out(
     assert "n2" in nodes.open()
 
 
-def test_a_node_that_somebody_took_over_meanwhile_is_left_to_them(
+def test_a_node_that_a_user_took_over_meanwhile_is_left_to_them(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     held(nodes, "n1")
@@ -604,7 +604,7 @@ def test_a_node_that_somebody_took_over_meanwhile_is_left_to_them(
 
 
 @pytest.mark.parametrize("names", [[""], ["_untested"], ["", "_untested"]])
-def test_a_reservation_that_somebody_deletes_does_not_open_the_node(
+def test_a_reservation_that_a_user_deletes_does_not_open_the_node(
     area: Path, nodes: Slurm, tests: Campaigns, names: list[str]
 ) -> None:
     held(nodes, "n1")
@@ -705,7 +705,7 @@ def test_a_node_that_a_human_drained_meanwhile_is_not_back_in_service(
     assert ended.kept_out == ["n1"] and nodes.show(["n1"])["n1"].reason == "bad fan"
 
 
-def test_a_node_in_somebodys_reservation_is_not_back_in_service(
+def test_a_node_in_a_users_reservation_is_not_back_in_service(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     ended, last = last_words(nodes, tests, lambda: nodes.reserve("hpl", ["n1"]))
@@ -713,10 +713,10 @@ def test_a_node_in_somebodys_reservation_is_not_back_in_service(
 
 
 @pytest.mark.parametrize("despite", [False, True])
-def test_a_node_whose_maintenance_began_during_the_test_stays_out(
+def test_a_node_with_a_maintenance_that_began_during_the_test_stays_out(
     area: Path, nodes: Slurm, tests: Campaigns, despite: bool
 ) -> None:
-    """Its jobs start in spite of the gate's reservation, and somebody may be at work on it."""
+    """Its jobs start in spite of the gate's reservation, and a user may be at work on it."""
 
     def begins() -> None:
         nodes.reserve("pdu", ["n1"])
@@ -729,12 +729,12 @@ def test_a_node_whose_maintenance_began_during_the_test_stays_out(
     run.resume(planned, [], lambda _: None)
     tests.at_each = begins
     ended = run.finish(planned, [], lambda _: None)
-    assert nodes.show(["n1"])["n1"].ours != despite
+    assert nodes.show(["n1"])["n1"].drained_by_us != despite
     words = "inside reservation pdu, a maintenance that began during the test"
     assert ended.decided == {"n1": "" if despite else words}
 
 
-def test_a_failure_before_a_maintenance_is_told_and_partners_in_one_are_not_accused(
+def test_a_failure_before_a_maintenance_is_reported_and_partners_in_one_are_not_accused(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     def begins() -> None:
@@ -755,7 +755,7 @@ def test_a_failure_before_a_maintenance_is_told_and_partners_in_one_are_not_accu
     assert not ended.bad_partners and store.suspected("lab", "n3") is None
 
 
-def test_a_partner_that_failed_in_its_maintenance_keeps_nobody_out(
+def test_a_partner_that_failed_in_its_maintenance_keeps_no_node_out(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     """It is left out of the next round, as one at fault is, and not accused."""
@@ -803,13 +803,13 @@ def test_a_rejected_node_stays_out_after_scontrol_reboot(
     assert done
     nodes.register("n1")
     node = nodes.show(["n1"])["n1"]
-    assert node.drained and node.ours and not node.in_service
+    assert node.drained and node.drained_by_us and not node.in_service
 
 
 # ---- other users' jobs ----
 
 
-def test_a_held_node_on_which_somebodys_job_still_runs_is_not_tested(
+def test_a_held_node_on_which_a_users_job_still_runs_is_not_tested(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     held(nodes, "n1", "n2")
@@ -831,10 +831,10 @@ def test_a_held_node_on_which_somebodys_job_still_runs_is_not_tested(
     assert "squeue -w n1" in str(refused.value.next_step)
 
 
-# ---- somebody's reservation ----
+# ---- a user's reservation ----
 
 
-def test_in_somebodys_reservation_nothing_is_tested_without_the_word(
+def test_in_a_users_reservation_nothing_is_tested_without_the_word(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     held(nodes, "n1")
@@ -853,7 +853,7 @@ def test_a_reservation_that_begins_before_the_resume_keeps_the_node_drained(
     nodes.reserve("hpl", ["n1"])
     ended = run.finish(planned, [], lambda _: None)
     assert ended.decided == {"n1": "inside reservation hpl"} and not tests.made
-    assert nodes.show(["n1"])["n1"].ours
+    assert nodes.show(["n1"])["n1"].drained_by_us
 
 
 # ---- dead ends ----
@@ -875,7 +875,7 @@ def test_a_lost_reservation_needs_one_more_run(area: Path, nodes: Slurm, tests: 
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
-def test_what_failed_for_want_of_the_reservation_accuses_nobody(
+def test_what_failed_for_want_of_the_reservation_accuses_no_node(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.bad = {"n3"}
@@ -885,7 +885,7 @@ def test_what_failed_for_want_of_the_reservation_accuses_nobody(
     assert nodes.open() == {"n2", "n3", "n4"} and store.suspected("lab", "n3") is None
 
 
-def test_a_reservation_lost_while_nobody_runs_needs_one_run(
+def test_a_reservation_lost_while_no_run_lives_needs_one_run(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.bad = set()
@@ -900,7 +900,7 @@ def test_a_reservation_lost_while_nobody_runs_needs_one_run(
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"id": 3}'])
-def test_a_damaged_journal_leaves_its_nodes_to_be_tested_anew(
+def test_a_damaged_journal_leaves_its_nodes_to_be_tested_again(
     area: Path, nodes: Slurm, tests: Campaigns, content: str
 ) -> None:
     tests.bad = set()
@@ -920,7 +920,7 @@ def test_a_damaged_journal_leaves_its_nodes_to_be_tested_anew(
 
 
 @pytest.mark.parametrize("content", ["", "{}", "nul"])
-def test_a_damaged_record_of_one_node_stops_nobody_else(
+def test_a_damaged_record_of_one_node_stops_no_other_node(
     area: Path, nodes: Slurm, tests: Campaigns, content: str
 ) -> None:
     tests.bad = set()
@@ -936,7 +936,7 @@ def test_a_damaged_record_of_one_node_stops_nobody_else(
 def test_what_another_run_left_just_before_is_seen(
     area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The journals are read while nobody else can write them."""
+    """The journals are read while no other node can write them."""
     tests.bad = set()
     held(nodes, "n1")
     real = fcntl.flock
@@ -954,7 +954,7 @@ def test_what_another_run_left_just_before_is_seen(
 
 
 @pytest.mark.parametrize("order", ["release", "adopt", "update-done"])
-def test_beside_a_run_nothing_is_changed(area: Path, nodes: Slurm, order: str) -> None:
+def test_during_a_run_nothing_is_changed(area: Path, nodes: Slurm, order: str) -> None:
     held(nodes, "n1")
     words = ["--why", "x"] if order == "release" else []
     with alone("lab"):
@@ -1029,7 +1029,7 @@ def test_without_a_boot_id_a_node_does_not_return_by_its_test(
     assert len(tests.made) == 2
 
 
-def test_who_was_drained_by_somebody_since_it_was_accepted_is_theirs(
+def test_a_node_that_a_user_drained_since_it_was_accepted_is_theirs(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.bad = set()
@@ -1052,7 +1052,7 @@ def test_a_node_that_does_not_answer_any_more_does_not_return_by_its_test(
     assert len(tests.made) == 2
 
 
-def test_a_job_that_a_broken_campaign_left_does_not_make_it_begin_anew(
+def test_a_job_that_a_broken_campaign_left_does_not_make_it_begin_again(
     area: Path, nodes: Slurm, tests: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tests.bad = set()
@@ -1082,7 +1082,7 @@ def test_an_accepted_node_that_left_the_description_is_decided(
     assert not nodes.reserved and "n1" not in nodes.open()
 
 
-def test_who_returned_and_was_adopted_since_is_not_recorded_again(
+def test_a_node_that_returned_and_was_adopted_since_is_not_recorded_again(
     area: Path, nodes: Slurm, tests: Campaigns
 ) -> None:
     tests.bad = set()

@@ -46,7 +46,7 @@ UNJUDGED = {"n1": GOOD["n1"].model_copy(update={"alarms": None})}
         ([GOOD, GOOD], Count(tests=2)),
         ([ALARM], Count(tests=1, open=1)),
         ([ALARM, GOOD], Count(tests=2, false=1)),
-        # A node that was held, tested again, mended and accepted.
+        # A node that was held, tested again, repaired and accepted.
         ([ALARM, ALARM, GOOD], Count(tests=3, confirmed=2)),
         ([ALARM, ALARM, GOOD, ALARM, GOOD], Count(tests=5, confirmed=2, false=1)),
         ([CONFIRMED, GOOD], Count(tests=2, confirmed=1)),
@@ -62,7 +62,7 @@ def test_the_next_test_of_a_node_says_what_an_alarm_was(
     assert trust.counts(campaigns)["C"] == count
 
 
-def test_what_a_retest_cleared_is_counted_beside_the_alarms() -> None:
+def test_what_a_retest_cleared_is_counted_next_to_the_alarms() -> None:
     cleared = {"n1": GOOD["n1"].model_copy(update={"cleared": ("C",)})}
     count = trust.counts([cleared, GOOD, cleared])["C"]
     assert count == Count(tests=3, cleared=2) and count.alarms == 0
@@ -121,7 +121,7 @@ def test_so_many_node_tests_are_lacking_and_not_one_less(tests: int, wrong: int)
     assert holds(lacking) and (lacking == 0 or not holds(lacking - 1))
 
 
-def test_the_command_tells_and_proposes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_reports_and_proposes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILGAUGE_RESULTS", str(tmp_path))
     fleet = {f"n{i}": standing("Iperf2Pair", "Brandnew") for i in range(3000)}
     for name, standings in (

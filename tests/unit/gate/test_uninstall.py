@@ -129,7 +129,7 @@ def test_a_node_that_left_the_description_is_drained_too(
     nodes.flags["old1"], nodes.reason["old1"] = {"IDLE"}, ("", "", "")
     ended_run(nodes, "old1")
     run("--act")
-    assert nodes.show(["old1"])["old1"].ours and nodes.reserved == {}
+    assert nodes.show(["old1"])["old1"].drained_by_us and nodes.reserved == {}
 
 
 def test_a_drained_node_stays_drained_and_is_named_with_what_returns_it(nodes: Slurm) -> None:

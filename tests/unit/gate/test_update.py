@@ -148,7 +148,7 @@ def test_a_journal_that_cannot_be_written_begins_nothing(
     assert not (tmp_path / "begun").exists()
 
 
-def test_an_update_runs_on_without_whoever_started_it(
+def test_an_update_runs_on_without_its_starter(
     area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go on"
@@ -254,7 +254,7 @@ def has_ended(left: Roll) -> None:
     "command",
     ["{} &", "setsid {} &", "(setsid {} &)", "env -i PATH=$PATH setsid {} &", "nohup setsid -f {}"],
 )
-def test_an_update_whose_command_returns_early_runs_on(
+def test_an_update_with_a_command_that_returns_early_runs_on(
     area: Path, nodes: Slurm, good: Campaigns, work: str, tmp_path: Path, command: str
 ) -> None:
     """The defect: the node was tested and returned while the work went on."""
@@ -292,7 +292,7 @@ def test_what_the_command_ended_with_is_kept_while_its_work_goes_on(
 
 
 @pytest.mark.parametrize("command", ["{}", "setsid {} & wait"])
-def test_an_update_whose_process_alone_was_killed_still_runs(
+def test_an_update_with_only_its_process_killed_still_runs(
     area: Path, nodes: Slurm, good: Campaigns, work: str, tmp_path: Path, command: str
 ) -> None:
     with left_in_update(["n1"], f"echo begun; {command.format(work)}") as left:
@@ -407,7 +407,7 @@ def back_in_update(nodes: Slurm, name: str) -> Iterator[Roll]:
         yield left
 
 
-def test_a_node_in_update_that_came_back_is_nobodys_partner(
+def test_a_node_in_update_that_came_back_is_no_partner(
     area: Path, nodes: Slurm, good: Campaigns
 ) -> None:
     with back_in_update(nodes, "n1"):
@@ -425,7 +425,7 @@ def test_a_node_in_update_that_came_back_cannot_be_named_as_a_partner(
         held(nodes, "n2")
         said, code = gate("readmit", "--nodes", "n2", "--with", "n1", "--act")
     assert code == 3 and f"--with n1: in rolling update {left.id}" in said
-    assert not good.made and nodes.show(["n2"])["n2"].ours
+    assert not good.made and nodes.show(["n2"])["n2"].drained_by_us
 
 
 @pytest.fixture
@@ -439,7 +439,7 @@ def before_its_test(area: Path, nodes: Slurm) -> Roll:
     return one
 
 
-def test_who_came_back_before_its_test_is_nobodys_partner(
+def test_a_node_that_came_back_before_its_test_is_no_partner(
     before_its_test: Roll, nodes: Slurm
 ) -> None:
     assert journal.in_update("lab", nodes.show()) == {
@@ -448,7 +448,7 @@ def test_who_came_back_before_its_test_is_nobodys_partner(
     assert partners.lent("lab", ["n1"]) == ["n3", "n4"]
 
 
-def test_who_came_back_before_its_test_is_tested_by_the_next_run(
+def test_a_node_that_came_back_before_its_test_is_tested_by_the_next_run(
     before_its_test: Roll, nodes: Slurm, good: Campaigns
 ) -> None:
     words, code = gate("run", "--act")
@@ -456,9 +456,7 @@ def test_who_came_back_before_its_test_is_tested_by_the_next_run(
     assert "n2: accepted, back in service" in words and journal.rolling("lab") is None
 
 
-def test_a_batch_whose_gate_run_has_begun_is_in_no_update(
-    before_its_test: Roll, nodes: Slurm
-) -> None:
+def test_a_batch_with_a_begun_gate_run_is_in_no_update(before_its_test: Roll, nodes: Slurm) -> None:
     begun = journal.Run("20261121T110000Z_abcd", "lab", ["n2"], [], "", "")
     begun.save()
     before_its_test.run = begun.id
@@ -621,7 +619,7 @@ def test_an_end_that_cannot_be_recorded_is_the_last_line_of_the_log(tmp_path: Pa
     assert f"{lost}: No such file or directory" in last and b"Traceback" not in ended.stdout
 
 
-def test_a_batch_whose_run_measured_nothing_is_tested_by_the_next(
+def test_a_batch_with_a_run_that_measured_nothing_is_tested_by_the_next(
     area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> None:
@@ -638,7 +636,7 @@ def test_a_batch_whose_run_measured_nothing_is_tested_by_the_next(
     assert nodes.open() == {"n1", "n2", "n3", "n4"}
 
 
-def test_a_node_of_somebody_else_is_not_updated(area: Path, nodes: Slurm) -> None:
+def test_a_node_of_another_user_is_not_updated(area: Path, nodes: Slurm) -> None:
     nodes.drain(["n1"], "bad fan", by="")
     with pytest.raises(RailgaugeError, match="bad fan"):
         begin(["n1"], "true")
@@ -730,7 +728,7 @@ def test_an_update_that_ends_with_scontrol_reboot_is_tested_before_it_is_open(
     assert nodes.show(["n1"])["n1"].in_service
 
 
-def test_a_node_that_somebody_takes_before_its_batch_is_not_updated(
+def test_a_node_that_a_user_takes_before_its_batch_is_not_updated(
     area: Path, nodes: Slurm, good: Campaigns, tmp_path: Path
 ) -> None:
     one = begin(["n1"], f"touch {tmp_path}/begun")
@@ -769,7 +767,7 @@ def test_a_hangup_that_nohup_left_ignored_stays_so(left: signal.Handlers) -> Non
 
 
 @pytest.mark.parametrize("rest", [["n2"], []])
-def test_who_left_during_the_update_is_said_and_who_came_back_untested_is_tested(
+def test_a_node_that_left_during_the_update_is_reported_and_one_back_untested_is_tested(
     area: Path, nodes: Slurm, good: Campaigns, monkeypatch: pytest.MonkeyPatch, rest: list[str]
 ) -> None:
     wait = update.wait
@@ -901,7 +899,7 @@ def test_the_end_of_a_terminal_does_not_reach_the_update(tmp_path: Path) -> None
     assert end.exists() and done.stdout.strip().isdigit()
 
 
-def test_an_update_hears_the_signals_that_whoever_started_it_ignores(tmp_path: Path) -> None:
+def test_an_update_hears_the_signals_that_its_starter_ignores(tmp_path: Path) -> None:
     """As those of `nohup` and of a shell's `&` do."""
     end = tmp_path / "end"
     program = [sys.executable, "-m", "railgauge.gate.installer", str(end), "cat /proc/self/status"]

@@ -18,7 +18,7 @@ def nothing(_: Call) -> str:
     return ""
 
 
-def test_ranks_that_ended_alike_are_named_together() -> None:
+def test_ranks_that_ended_the_same_way_are_named_together() -> None:
     calls = [rank(0, None, "still running"), *(rank(n, None, "ended") for n in range(1, 6))]
     assert why_failed(calls, nothing) == [
         "all_reduce (rank0) on n0: still running",
@@ -26,7 +26,7 @@ def test_ranks_that_ended_alike_are_named_together() -> None:
     ]
 
 
-def test_what_is_known_of_each_tells_them_apart() -> None:
+def test_what_is_known_of_each_distinguishes_them() -> None:
     calls = [rank(0, 2), rank(1, 2), rank(2, 2)]
     said = why_failed(calls, lambda call: "CUDA" if call.rank < 2 else "")
     assert said == [

@@ -182,7 +182,7 @@ def test_tcp_pays_its_headers_in_every_frame(mtu: int, timestamps: bool, share: 
     assert tcp(10, mtu, timestamps).value == pytest.approx(10 * share)
 
 
-def test_tcp_has_timestamps_unless_told() -> None:
+def test_tcp_has_timestamps_unless_stated() -> None:
     assert tcp(10, 1500) == tcp(10, 1500, timestamps=True)
 
 
@@ -235,7 +235,7 @@ def test_window_input_that_is_no_quantity_is_refused(argument: str, bad: float) 
         tcp_window(**{"window_bytes": 65536, "rtt_s": 0.01, argument: bad})  # type: ignore[arg-type]
 
 
-# ---- standing beside a measurement ----
+# ---- standing next to a measurement ----
 
 
 @pytest.mark.parametrize(

@@ -457,7 +457,7 @@ def test_number_of_stated_condition_is_no_context(tmp_path: Path) -> None:
     assert context_in(written(tmp_path, entry_with(**PUBLISHED))) == []
 
 
-def test_context_stands_beside_a_reference_of_the_same_condition(tmp_path: Path) -> None:
+def test_context_stands_next_to_a_reference_of_the_same_condition(tmp_path: Path) -> None:
     path = written(tmp_path, entry(), entry_with(**UNSTATED), entry_with(**UNSTATED, value=3.0))
     assert found_in(path) is not None
     assert [number.value for number in context_in(path)] == [9.5, 3.0]
@@ -525,7 +525,7 @@ def test_whatever_context_leaves_out_its_own_condition_matches(left_out: set[str
 
 
 @pytest.mark.parametrize("part", ["operation", "transport", "nodes"])
-def test_gating_number_beside_context_needs_its_whole_condition(tmp_path: Path, part: str) -> None:
+def test_gating_number_next_to_context_needs_its_whole_condition(tmp_path: Path, part: str) -> None:
     mixed = context_entry(part)
     mixed["metrics"]["stream_bandwidth_min"] = ENTRY["metrics"]["bandwidth"]
     error = error_for(written(tmp_path, mixed))

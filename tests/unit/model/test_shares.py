@@ -94,7 +94,7 @@ def test_each_collective_has_one_that_published_numbers_reach() -> None:
     ],
     ids=str,
 )
-def test_a_share_that_is_none_is_told(wrong: dict[str, Any], told: str) -> None:
+def test_a_share_that_is_none_is_reported(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(pydantic.ValidationError, match=told):
         LeastShare(**{"share": 0.9, "source": "a test", **wrong})
 

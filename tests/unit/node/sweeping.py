@@ -25,7 +25,7 @@ from railgauge.node.orchestration import worker
 from railgauge.node.orders.places import ClientServerOrder, PlaceOrder
 from railgauge.node.transport import results_file
 
-#: Limit of a wait for what comes within seconds: beside labs, on a host that stands still now and
+#: Limit of a wait for what comes within seconds: next to labs, on a host that stands still now and
 #: then, it takes longer.
 PATIENCE_S = 200
 

@@ -63,9 +63,7 @@ def test_program_imports_the_standard_library_and_its_neighbours_only(program: P
         "system.readiness",
     ],
 )
-def test_programs_take_no_strangers_file_for_a_module_of_python(
-    tmp_path: Path, program: str
-) -> None:
+def test_programs_take_no_foreign_file_for_a_module_of_python(tmp_path: Path, program: str) -> None:
     for name in ("json", "os", "signal", "socket", "subprocess"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a stranger')\n")
     ended = subprocess.run(

@@ -32,7 +32,7 @@ def fleets(draw: st.DrawFn) -> list[Candidate]:
 
 
 @given(fleets(), st.integers(1, 12), st.integers(0, 4))
-def test_never_more_than_asked_for_and_nobody_else(
+def test_never_more_than_asked_for_and_no_other_node(
     fleet: list[Candidate], most: int, least: int
 ) -> None:
     chosen = choose(fleet, most, least, {}).nodes
@@ -42,7 +42,7 @@ def test_never_more_than_asked_for_and_nobody_else(
 
 
 @given(fleets(), st.integers(2, 12), st.integers(0, 4))
-def test_where_enough_are_idle_somebody_is_tested(
+def test_where_enough_are_idle_nodes_are_tested(
     fleet: list[Candidate], most: int, least: int
 ) -> None:
     enough = min(most, len(fleet)) >= max(least, 2)
@@ -73,7 +73,7 @@ def test_a_node_at_risk_does_not_starve_the_others() -> None:
     assert seen == set(days)
 
 
-def test_who_failed_across_leaves_is_tested_again_on_its_own() -> None:
+def test_a_node_that_failed_across_leaves_is_tested_again_on_its_own() -> None:
     fleet = [dataclasses.replace(one, retest=one.node == "n13") for one in four_leaves()]
     choice = choose(fleet, 4, 3, {})
     assert not choice.cover and choice.nodes == ("n10", "n11", "n12", "n13")
@@ -147,7 +147,7 @@ def test_after_a_mass_restart_a_few_have_their_turn_at_a_time(
 
 
 @given(RESTARTS, st.floats(0, 900))
-def test_who_restarts_among_few_waits_only_until_it_has_settled(
+def test_a_node_that_restarts_among_few_waits_only_until_it_has_settled(
     restarted: dict[str, float], settle: float
 ) -> None:
     due = due_after_restart(restarted, len(restarted), settle, 3600)

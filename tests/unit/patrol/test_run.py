@@ -146,7 +146,7 @@ def test_a_node_in_a_rolling_update_is_left_alone(nodes: Fleet, phase: Phase) ->
     assert sorted(one.node for one in fleet.candidates["ns"]) == ["n1", "n3", "n4"]
 
 
-def test_beside_a_damaged_journal_of_a_rolling_update_all_nodes_are_left_alone(
+def test_with_a_damaged_journal_of_a_rolling_update_all_nodes_are_left_alone(
     nodes: Fleet,
 ) -> None:
     rolling = Roll("20261122T110000Z_abcd", "lab", "flash", 1, 0, ["n2"], ["n2"], "", "")
@@ -203,7 +203,7 @@ def across_leaves(campaign: str) -> None:
     ).save()
 
 
-def test_a_campaign_from_the_future_keeps_nobody_from_his_turn(
+def test_a_campaign_from_the_future_keeps_no_node_from_its_turn(
     nodes: Fleet, tmp_path: Path
 ) -> None:
     campaign_of(tmp_path, "29380101T000000Z-lab-000002", n1="accepted", n2="accepted")
@@ -243,7 +243,7 @@ def test_what_broke_off_before_the_last_test_counts_no_more(nodes: Fleet, tmp_pa
     assert (candidate.risks, candidate.retest) == ((), False)
 
 
-def test_a_campaign_that_broke_off_makes_nobody_forget_a_refusal(
+def test_a_campaign_that_broke_off_makes_no_node_forget_a_refusal(
     nodes: Fleet, tmp_path: Path
 ) -> None:
     campaign_of(tmp_path, LAST_WEEK, n1="accepted")
@@ -254,7 +254,7 @@ def test_a_campaign_that_broke_off_makes_nobody_forget_a_refusal(
     assert "not accepted by 20261121T120000Z-lab-000002" in candidate.risks
 
 
-def test_a_node_whose_links_went_between_its_last_tests_is_at_risk(
+def test_a_node_with_links_that_went_between_its_last_tests_is_at_risk(
     nodes: Fleet, tmp_path: Path
 ) -> None:
     for campaign, count in ((LAST_WEEK, 2), ("20261121T120000Z-lab-000002", 8)):
@@ -270,7 +270,7 @@ def test_a_node_whose_links_went_between_its_last_tests_is_at_risk(
     assert of(fleet, "n2").risks == ()
 
 
-def test_who_stands_beside_a_suspect_is_at_risk(
+def test_a_node_that_stands_next_to_a_suspect_is_at_risk(
     nodes: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaves = Leaves({"n1": "a", "n2": "a", "n3": "b", "n4": "b", "n5": "c", "n6": "c"})
@@ -316,7 +316,7 @@ def test_as_many_nodes_as_the_budget_lets(nodes: Fleet) -> None:
 
 
 @pytest.mark.usefixtures("listed")
-def test_a_budget_for_nobody_is_an_error(nodes: Fleet) -> None:
+def test_a_budget_for_no_node_is_an_error(nodes: Fleet) -> None:
     nodes.flags["n5"].add("DOWN")
     fleet = run.survey("lab", RULES, NOW)
     with pytest.raises(RailgaugeError, match=r"budget is 0.5 min"):
@@ -324,7 +324,7 @@ def test_a_budget_for_nobody_is_an_error(nodes: Fleet) -> None:
 
 
 @pytest.mark.usefixtures("listed")
-def test_without_two_partners_nobody_is_tested(nodes: Fleet) -> None:
+def test_without_two_partners_no_node_is_tested(nodes: Fleet) -> None:
     for name in ("n1", "n2", "n5"):
         nodes.flags[name].add("ALLOCATED")
     fleet = run.survey("lab", RULES, NOW)
@@ -369,7 +369,7 @@ class Ran:
     options: tuple[str, ...] = ()
     told: dict[str, str | None] = dataclasses.field(default_factory=dict)
     stopped: str = ""
-    #: nodes that were somebody else's
+    #: nodes that were another user's
     taken: tuple[str, ...] = ()
     #: where what it leaves is
     folder: Path = Path("/nowhere")
@@ -480,7 +480,7 @@ def patrolled(listed: None, nodes: Fleet, monkeypatch: pytest.MonkeyPatch) -> Pa
     return go
 
 
-def test_where_all_is_well_nobody_is_touched(nodes: Fleet, patrolled: Patrolled) -> None:
+def test_where_all_is_well_no_node_is_touched(nodes: Fleet, patrolled: Patrolled) -> None:
     campaign = Ran()
     assert patrolled(campaign)[0] == 0
     assert nodes.open() == set(NS) and not nodes.comments
@@ -541,9 +541,11 @@ def test_a_link_that_came_back_and_stays_is_forgiven(nodes: Fleet, patrolled: Pa
     assert store.suspected("lab", "n2") is None and nodes.open() == set(NS)
 
 
-def test_who_is_neither_accepted_nor_accused_is_said(nodes: Fleet, patrolled: Patrolled) -> None:
+def test_a_node_that_is_neither_accepted_nor_accused_is_said(
+    nodes: Fleet, patrolled: Patrolled
+) -> None:
     _, said = patrolled(Ran("n2"))
-    # Beside the guilty one no pair of theirs passed.
+    # Next to the guilty one no pair of theirs passed.
     assert [line.partition(":")[0] for line in said if "nor accused" in line] == ["n1", "n3"]
     assert nodes.open() == {"n1", "n3", "n4"}
 
@@ -555,7 +557,7 @@ def test_a_check_that_comments_changes_no_state(nodes: Fleet, patrolled: Patroll
 
 
 @pytest.mark.parametrize(("check", "told"), [("Iperf2Pair", True), ("Brandnew", False)])
-def test_the_sites_command_gets_who_is_held(
+def test_the_sites_command_gets_the_held_nodes(
     patrolled: Patrolled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, told: bool
 ) -> None:
     command = tmp_path / "tell"
@@ -569,7 +571,7 @@ def test_the_sites_command_gets_who_is_held(
 
 
 @pytest.mark.parametrize("silent", ["store", "Slurm"])
-def test_a_guilty_node_that_cannot_be_held_is_told(
+def test_a_guilty_node_that_cannot_be_held_is_reported(
     nodes: Fleet,
     patrolled: Patrolled,
     tmp_path: Path,
@@ -593,7 +595,7 @@ def test_a_guilty_node_that_cannot_be_held_is_told(
     assert store.suspected("lab", "n2") is not None
 
 
-def test_a_comment_of_somebody_else_stays(nodes: Fleet, patrolled: Patrolled) -> None:
+def test_a_comment_of_another_user_stays(nodes: Fleet, patrolled: Patrolled) -> None:
     nodes.comments["n2"] = "ask Ann first"
     patrolled(Ran("n2", "Iperf3Pair"))
     assert nodes.comments["n2"] == "ask Ann first"
@@ -606,7 +608,7 @@ def test_a_new_check_only_records(nodes: Fleet, patrolled: Patrolled) -> None:
     assert store.suspected("lab", "n2") is None
 
 
-def test_who_may_not_drain_only_records(
+def test_a_user_that_may_not_drain_only_records(
     nodes: Fleet, patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lacking = rights.MissingRight("drain", "user a may not drain", "admin", "ask")
@@ -624,7 +626,7 @@ def test_no_more_are_held_than_the_cap_lets(nodes: Fleet, patrolled: Patrolled) 
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
-def test_one_that_a_signal_ended_judges_nobody(nodes: Fleet, patrolled: Patrolled) -> None:
+def test_one_that_a_signal_ended_judges_no_node(nodes: Fleet, patrolled: Patrolled) -> None:
     code, said = patrolled(Ran("n2", state="interrupted", stopped="SIGTERM"))
     assert code == 2
     assert "stopped: SIGTERM; 4 of 4 places were measured" in said[0]
@@ -636,7 +638,7 @@ def test_one_that_a_signal_ended_judges_nobody(nodes: Fleet, patrolled: Patrolle
 
 @pytest.mark.parametrize("state", ["interrupted", "finished"], ids=["before-its-end", "its-last"])
 @pytest.mark.parametrize(("bad", "code"), [("", 2), ("n2", 1)])
-def test_a_preempted_one_holds_whom_it_has_confirmed_and_accepts_nobody_who_lacks_places(
+def test_a_preempted_one_holds_confirmed_nodes_and_accepts_no_node_that_lacks_places(
     nodes: Fleet,
     patrolled: Patrolled,
     monkeypatch: pytest.MonkeyPatch,
@@ -654,7 +656,7 @@ def test_a_preempted_one_holds_whom_it_has_confirmed_and_accepts_nobody_who_lack
     assert not any(words.startswith("accepted") for _, _, words in told)
 
 
-def test_a_preempted_one_holds_nobody_whom_it_has_not_confirmed(
+def test_a_preempted_one_holds_no_node_that_it_has_not_confirmed(
     nodes: Fleet, patrolled: Patrolled
 ) -> None:
     campaign = Ran("n2", state="interrupted", stopped="Slurm preempted job 7", confirmed=False)
@@ -701,12 +703,14 @@ def test_a_node_that_was_taken_is_not_tested_and_the_others_are_judged(
     assert nodes.open() == set(NS)
 
 
-def test_who_is_bad_beside_a_taken_node_is_held(nodes: Fleet, patrolled: Patrolled) -> None:
+def test_a_node_that_is_bad_next_to_a_taken_node_is_held(
+    nodes: Fleet, patrolled: Patrolled
+) -> None:
     assert patrolled(Ran("n2", taken=("n4",)))[0] == 1
     assert nodes.open() == {"n1", "n3", "n4"}
 
 
-def test_who_was_not_tested_keeps_its_age_and_is_not_tested_again_for_that(
+def test_a_node_that_was_not_tested_keeps_its_age_and_is_not_tested_again_for_that(
     nodes: Fleet, tmp_path: Path
 ) -> None:
     campaign_of(tmp_path, LAST_WEEK, n1="accepted")
@@ -722,7 +726,7 @@ def test_who_was_not_tested_keeps_its_age_and_is_not_tested_again_for_that(
     assert not of(fleet, "n1").retest and not of(fleet, "n2").retest
 
 
-def test_who_was_refused_beside_a_guilty_one_is_not_tested_again_on_its_leaf(
+def test_a_node_that_was_refused_next_to_a_guilty_one_is_not_tested_again_on_its_leaf(
     nodes: Fleet, tmp_path: Path
 ) -> None:
     campaign = "20261122T100000Z-lab-000001"
@@ -758,13 +762,15 @@ def test_a_preempted_job_stops_it(
     assert campaign.stopped == "Slurm preempted job 7"
 
 
-def test_who_is_accepted_again_is_a_suspect_no_more(nodes: Fleet, patrolled: Patrolled) -> None:
+def test_a_node_that_is_accepted_again_is_a_suspect_no_more(
+    nodes: Fleet, patrolled: Patrolled
+) -> None:
     patrolled(Ran("n2", "Iperf3Pair"))
     patrolled(Ran())
     assert nodes.comments["n2"] == "" and store.suspected("lab", "n2") is None
 
 
-def test_who_is_accused_meanwhile_stays_a_suspect(
+def test_a_node_that_is_accused_meanwhile_stays_a_suspect(
     patrolled: Patrolled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a gate run that it was lent to as a partner while the patrol's test ran."""
@@ -778,7 +784,9 @@ def test_who_is_accused_meanwhile_stays_a_suspect(
     assert store.suspected("lab", "n2") is None
 
 
-def test_who_failed_across_leaves_is_to_be_tested_again_once(nodes: Fleet, tmp_path: Path) -> None:
+def test_a_node_that_failed_across_leaves_is_to_be_tested_again_once(
+    nodes: Fleet, tmp_path: Path
+) -> None:
     campaign = "20261122T100000Z-lab-000001"
     campaign_of(tmp_path, campaign, n1="accepted", n2="not accepted")
     assert not of(run.survey("lab", RULES, NOW), "n2").retest

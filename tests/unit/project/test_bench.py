@@ -1,4 +1,4 @@
-"""Two builds beside each other: the folder of the other one, and what a command used."""
+"""Two builds next to each other: the folder of the other one, and what a command used."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def noisy() -> None:
     click.echo("note: a clock was wrong\n  next: set it", err=True)
 
 
-def test_a_line_on_standard_error_that_nobody_expects_fails_the_test() -> None:
+def test_an_unexpected_line_on_standard_error_fails_the_test() -> None:
     with pytest.raises(AssertionError, match="note: a clock was wrong"):
         invoke(noisy)
     with pytest.raises(AssertionError, match="note: a clock was wrong"):

@@ -138,7 +138,7 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.mark.parametrize(("document", "command"), typed("railgauge"))
-def test_railgauge_has_what_the_documents_tell_to_type(document: str, command: str) -> None:
+def test_railgauge_has_the_commands_of_the_documents(document: str, command: str) -> None:
     words = shlex.split(command.removeprefix("bin/"))
     assert of_cluster(words[1:]) == "", command
 

@@ -48,7 +48,9 @@ RUN_BY = {
     "railgauge references": (
         "unit/cli/test_promote.py::test_a_baseline_is_listed_with_its_age_and_source"
     ),
-    "railgauge report": ("unit/report/test_page.py::test_report_writes_the_page_where_it_is_told"),
+    "railgauge report": (
+        "unit/report/test_page.py::test_report_writes_the_page_where_it_is_asked_to"
+    ),
     "railgauge report --history": (
         "unit/report/test_history.py::test_the_command_writes_it_into_the_results_root"
     ),
@@ -73,7 +75,7 @@ RUN_BY = {
     "railgauge gate readmit": (
         "unit/gate/test_readmit.py::test_a_good_node_returns_and_says_what_changed"
     ),
-    "railgauge gate trust": "unit/gate/test_trust.py::test_the_command_tells_and_proposes",
+    "railgauge gate trust": "unit/gate/test_trust.py::test_the_command_reports_and_proposes",
     "railgauge gate release": "lab/test_gate.py::test_no_untested_node_is_ever_open",
     "railgauge patrol": "unit/patrol/test_run.py::test_a_plan_changes_nothing",
     "railgauge lab down": "lab/test_lab.py::test_down_leaves_nothing",
@@ -84,8 +86,9 @@ RUN_BY = {
     ),
     "railgauge lab logs": "unit/lab/test_commands.py::test_a_log_is_shown_by_its_name",
     "railgauge lab shell": "lab/test_lab.py::test_commands_say_that_the_lab_is_not_up",
-    "railgauge lab fault": "lab/test_lab.py::test_a_drained_node_is_told_and_not_waited_for",
-    "railgauge lab status": "lab/test_lab.py::test_status_tells_machines_services_and_faults",
+    "railgauge lab fault": "lab/test_lab.py::test_a_drained_node_is_reported_and_not_waited_for",
+    "railgauge lab status": "lab/test_lab.py::test_status_shows_machines_services_and_faults",
+    "railgauge lab routes": "lab/test_leaves.py::test_the_routes_of_the_leaves_kernels_are_printed",
     "railgauge lab uplinks": "lab/test_leaves.py::test_how_evenly_uplinks_are_used_is_shown",
     "railgauge lab up": "lab/test_lab.py::test_up_says_that_every_node_is_idle",
     "railgauge rehearse": (

@@ -551,7 +551,7 @@ def test_a_recorded_baseline_and_a_provisional_accept_that_is_taken_are_passed_o
     assert run("accept.sbatch", tmp_path, SYSTEM="lab").returncode == 0
 
 
-def test_what_is_told_the_verdict_reaches_railgauge(tmp_path: Path) -> None:
+def test_what_the_script_is_given_reaches_railgauge(tmp_path: Path) -> None:
     checkout(tmp_path, code=1, verdict="reject")
     answer = run("accept.sbatch", tmp_path, SYSTEM="lab", RAILGAUGE_ON_VERDICT="tell --to ops")
     assert answer.returncode == 1
@@ -708,7 +708,7 @@ def test_slurms_signal_reaches_the_gate_which_is_waited_for(script: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["accept.sbatch", "gate.sbatch"])
-def test_a_job_whose_limit_leaves_no_time_says_so_and_begins_nothing(
+def test_a_job_with_a_limit_that_leaves_no_time_says_so_and_begins_nothing(
     tmp_path: Path, name: str
 ) -> None:
     checkout(tmp_path, code=0)

@@ -1,4 +1,4 @@
-"""A new tool is a module in tools/ and a check in reframe/: nobody else names one."""
+"""A new tool is a module in tools/ and a check in reframe/: no other node names one."""
 
 from __future__ import annotations
 

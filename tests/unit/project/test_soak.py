@@ -1,5 +1,5 @@
 """`make soak`: what is good, what it counts, that it goes on where it broke off, and the load
-beside it.
+next to it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def accused(name: str, confirmed: bool = False) -> dict[str, Any]:
     return {"kind": "node", "name": name, "confirmed": confirmed}
 
 
-def test_an_acceptance_that_accuses_nobody_is_good(acceptance: Acceptance) -> None:
+def test_an_acceptance_that_accuses_no_node_is_good(acceptance: Acceptance) -> None:
     row = acceptance()
     assert (row["good"], row["accused"]) == (True, [])
 
@@ -114,7 +114,7 @@ def test_what_is_not_accepted_is_not_good(acceptance: Acceptance, verdict: str, 
     assert not acceptance(verdict=verdict, code=code)["good"]
 
 
-def test_an_acceptance_whose_verdict_is_not_there_is_not_good(
+def test_an_acceptance_without_its_verdict_is_not_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = f"ACCEPT 40 results  ({tmp_path})\n"
@@ -122,6 +122,6 @@ def test_an_acceptance_whose_verdict_is_not_there_is_not_good(
     assert not soak.accept()["good"]
 
 
-def test_the_table_says_how_many_acceptances_accused_somebody(run: Any, capsys: Any) -> None:
+def test_the_table_says_how_many_acceptances_accused_a_node(run: Any, capsys: Any) -> None:
     run({**GOOD, "accused": []}, {**BAD, "accused": ["node n2"]}, GOOD, accepts=3)
     assert "| make accept | 3 | 2 | 2.0 s | 2.0 to 4.0 | 1 of 2 |" in capsys.readouterr().out

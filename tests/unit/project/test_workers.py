@@ -12,7 +12,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tests import conftest
-from tests.conftest import LABS, LabsBesideUnits
+from tests.conftest import LABS, LabsDuringUnits
 
 ITEMS = [
     *("tests/lab/test_fooling.py::test_a", "tests/lab/test_fooling.py::test_b[x::y]"),
@@ -50,7 +50,7 @@ class Worker:
 class Run(NamedTuple):
     """Five workers, with what they begin with, and who sends it to them."""
 
-    scheduler: LabsBesideUnits
+    scheduler: LabsDuringUnits
     workers: list[Worker]
 
     def end(self, worker: Worker, item: str) -> None:
@@ -62,7 +62,7 @@ class Run(NamedTuple):
 def run() -> Run:
     option = SimpleNamespace(loadscopereorder=True, tx=["popen"] * 5)
     config: Any = SimpleNamespace(option=option, getvalue=lambda name: getattr(option, name))
-    scheduler = LabsBesideUnits(config)
+    scheduler = LabsDuringUnits(config)
     started = [Worker() for _ in range(5)]
     for worker in started:
         scheduler.add_node(worker)
@@ -80,7 +80,7 @@ def test_the_second_begins_with_the_longest_file_of_units(run: Run) -> None:
     assert run.workers[1].sent[0] == ITEMS[5]
 
 
-def test_one_goes_on_beside_the_emulated_machines_then_a_second_and_at_last_all(run: Run) -> None:
+def test_one_runs_during_the_emulated_machines_then_a_second_and_at_last_all(run: Run) -> None:
     first, second, third, fourth, fifth = run.workers
     assert third.sent[0] == FINEST and fourth.sent == fifth.sent == []
     run.end(third, FINEST)
@@ -115,7 +115,7 @@ def test_what_a_worker_that_crashed_had_is_sent_to_the_others(run: Run) -> None:
 
 
 def test_files_stay_together_as_xdist_keeps_them() -> None:
-    assert issubclass(LabsBesideUnits, LoadFileScheduling)
+    assert issubclass(LabsDuringUnits, LoadFileScheduling)
 
 
 def test_the_labs_of_this_run_and_of_runs_that_are_gone_are_taken_down(
@@ -146,7 +146,7 @@ def test_the_labs_of_this_run_and_of_runs_that_are_gone_are_taken_down(
     ],
     ids=["set", "frozenset", "set, named by pytest", "list"],
 )
-def test_no_test_is_named_by_a_set_whose_order_differs_between_workers(
+def test_no_test_is_named_by_a_set_with_an_order_that_differs_between_workers(
     value: object, name: str, refused: bool
 ) -> None:
     item: Any = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Modes of leaves beside each other: medians of good runs, as times the first."""
+"""Modes of leaves next to each other: medians of good runs, as times the first."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_iperf2_and_nccl_sent_is_not_compared_with_each_other() -> None:
     assert [b.times_the_first for b in found] == [None, None]
 
 
-def test_what_was_published_of_nccl_s_alltoall_stands_beside() -> None:
+def test_what_was_published_of_nccl_s_alltoall_stands_next_to_it() -> None:
     found = balance.published([verdict(of_nccl("ecmp", 0.8, 36.0), of_nccl("ecmp", 0.8, 36.1))])
     assert {(one.value, one.unit) for one in found} == {
         *((36.66, "GB/s"), (43.48, "GB/s"), (50.39, "GB/s")),
@@ -95,12 +95,12 @@ def test_what_was_published_of_nccl_s_alltoall_stands_beside() -> None:
     assert balance.published([verdict(case("alltoall ecmp", 1, 1.0))]) == []
 
 
-def test_the_alltoall_of_nccl_whose_uplinks_nobody_counted_is_no_balance() -> None:
+def test_the_alltoall_of_nccl_with_uncounted_uplinks_is_no_balance() -> None:
     row = SimpleNamespace(measurement=Measurement("busbw", 36.6, "nccl-tests", "alltoall", "ib"))
     assert balance.compare([verdict(case("tcp", 1, 1), case("tcp", 1, 1, rows=[row]))]) == []
 
 
-def test_a_mode_that_nobody_said_is_a_line_of_its_own() -> None:
+def test_an_unstated_mode_is_a_line_of_its_own() -> None:
     found = balance.compare([verdict(case("uplinks", 0.9, 1.0), case("uplinks packet", 1, 2.0))])
     assert [b.mode for b in found] == ["", "packet"]
     assert balance.as_dict([verdict(case("uplinks", 0.9, 1.0))])["modes"][0]["mode"] == ""

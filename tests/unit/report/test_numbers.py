@@ -128,7 +128,7 @@ def test_quiet_and_loaded_are_conditions_of_their_own() -> None:
     )
 
 
-def test_a_load_that_all_places_of_a_check_have_is_not_told() -> None:
+def test_a_load_that_all_places_of_a_check_have_is_not_reported() -> None:
     (line,) = lines(pairs((9.0, 8.0), load="loaded"))
     assert line[1] == "bandwidth"
 
@@ -157,7 +157,7 @@ def test_a_number_alone_has_no_median() -> None:
     assert lines(pairs((9.0,)))[0][5] == "-"
 
 
-def test_partitions_are_told_apart_where_there_are_several() -> None:
+def test_partitions_are_separated_where_there_are_several() -> None:
     two = [*pairs((9.0,)), dataclasses.replace(pairs((8.0,))[0], partition="ndr")]
     assert [line[0] for line in lines(two)] == ["RdmaBandwidth hdr", "RdmaBandwidth ndr"]
 
@@ -190,7 +190,7 @@ def test_only_places_that_fail_are_listed_below() -> None:
 
 def test_a_place_that_stands_out_is_listed_below() -> None:
     whole, below = lines(pairs((9.0, 9.1, 9.2, 9.3, 5.5)))
-    # Of a pair that meets nobody else either node may be why: the first is named.
+    # Of a pair that meets no other node either node may be why: the first is named.
     assert whole[-1] == "1 stands out"
     assert (below[1], below[-1]) == ("n9 n10", "stands out")
 
@@ -231,7 +231,7 @@ def test_findings_of_two_places_stand_apart() -> None:
 
 
 def together(value: float, nodes: Sequence[str], groups: int) -> Case:
-    """A group of nodes that ran beside others, with the number of the slowest."""
+    """A group of nodes that ran next to others, with the number of the slowest."""
     facts = {nodes[0]: {"launch": 0, "slowest_of": groups}}
     return case(measured(value, nodes), facts=facts)
 
@@ -248,7 +248,7 @@ def test_a_group_that_ran_alone_is_named() -> None:
     assert "n3:n4" in line
 
 
-def test_the_list_of_places_says_whose_number_is_the_slowest_of_many() -> None:
+def test_the_list_of_places_marks_the_number_of_the_slowest_of_many() -> None:
     report = text.plain(verdict([together(9.0, ("n1", "n2"), 2)]), all_places=True)
     assert "9 Gb/s, slowest of 2" in report
 
@@ -261,7 +261,7 @@ def test_the_list_of_places_says_whose_number_is_the_slowest_of_many() -> None:
         ({"metric": "application_time", "operation": "bert", "tool": "application"}, "bert"),
     ],
 )
-def test_a_line_says_what_tells_the_numbers_of_a_check_apart(
+def test_a_line_has_the_difference_between_the_numbers_of_a_check(
     condition: dict[str, object], said: str
 ) -> None:
     ((_, label, *_),) = lines([case(measured(5.5, ("n1", "n2"), **condition))])

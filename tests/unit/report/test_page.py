@@ -126,7 +126,7 @@ def test_findings_of_all_runs_of_a_place_stand_together(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_open_alike_at_many_places_is_one_finding(tmp_path: Path) -> None:
+def test_what_is_open_in_the_same_way_at_many_places_is_one_finding(tmp_path: Path) -> None:
     findings = [
         Finding(weight, "reference", "no reference", "Sweep", "hdr", ("n1",), f"n1:n{number}")
         for weight in ("inconclusive", "reject")
@@ -140,7 +140,7 @@ def test_what_is_open_alike_at_many_places_is_one_finding(tmp_path: Path) -> Non
     ]
 
 
-def test_of_many_places_alike_the_first_are_named(
+def test_of_many_equal_places_the_first_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(content, "MOST_LINES", 2)
@@ -201,7 +201,7 @@ def test_a_campaign_took_so_long(times: tuple[str, str | None], words: str) -> N
     assert content.took(*times) == words
 
 
-def test_a_time_is_told_in_utc() -> None:
+def test_a_time_is_reported_in_utc() -> None:
     assert content.moment("2026-11-22T11:16:55+01:00") == "2026-11-22 10:16:55 UTC"
 
 
@@ -269,7 +269,7 @@ def test_counters_of_trouble_are_shown_and_those_of_traffic_are_not(tmp_path: Pa
     assert [row[:3] for row in table.rows] == [("n1", "ethtool/eth1/rx_discards_phy", "12")]
 
 
-def test_a_field_in_which_nodes_differ_is_told_with_who_has_what(tmp_path: Path) -> None:
+def test_a_field_in_which_nodes_differ_is_reported_with_its_values(tmp_path: Path) -> None:
     verdict = pages.cluster(tmp_path, 4, 1)
     field = "nic/mlx5_0/firmware"
     facts = {
@@ -283,7 +283,7 @@ def test_a_field_in_which_nodes_differ_is_told_with_who_has_what(tmp_path: Path)
     )
 
 
-def test_a_node_that_is_not_as_it_was_accepted_is_told(tmp_path: Path) -> None:
+def test_a_node_that_is_not_as_it_was_accepted_is_reported(tmp_path: Path) -> None:
     verdict = pages.cluster(tmp_path, 4, 1)
     scope = dataclasses.replace(verdict.campaign.scope, accepted={"n1": "aa", "n2": "bb"})
     campaign = dataclasses.replace(
@@ -293,7 +293,7 @@ def test_a_node_that_is_not_as_it_was_accepted_is_told(tmp_path: Path) -> None:
     assert row[1:] == ("fingerprint", "cc, was accepted with aa", "1", "n1")
 
 
-def test_tools_that_moved_files_stand_beside_each_other() -> None:
+def test_tools_that_moved_files_stand_next_to_each_other() -> None:
     (table_of,) = content.transfer_tables(
         verdict_of([transfer("WdtTransfer", 15.0), transfer("ScpTransfer", 1.0)])
     )
@@ -365,7 +365,7 @@ def test_a_place_without_a_number_before_is_named(tmp_path: Path, later: Verdict
     assert ("before", "n1:n3:0-0") in {row[:2] for row in before.missing(found.compared).rows}
 
 
-def test_what_nobody_can_tell_is_listed_and_not_drawn(tmp_path: Path, later: Verdict) -> None:
+def test_what_is_undecided_is_listed_and_not_drawn(tmp_path: Path, later: Verdict) -> None:
     few = measured.leave(tmp_path, 3, {"n1:n2:0-0": 385.0}, gate="acceptance")
     html = page.html(dataclasses.replace(later, campaign=few))
     changes = numbers_in(html)["changes"]
@@ -524,7 +524,7 @@ def test_the_shell_is_small(tmp_path: Path) -> None:
     assert len(page.html(pages.cluster(tmp_path, 2, 1)).encode()) < MOST_SHELL_BYTES
 
 
-def test_report_writes_the_page_where_it_is_told(
+def test_report_writes_the_page_where_it_is_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Recorded(tmp_path / "20261122T101655Z-lab-7578a0").write().folder

@@ -1,4 +1,4 @@
-"""What is printed of readings beside their numbers."""
+"""What is printed of readings next to their numbers."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_a_run_that_is_no_result_or_simulated_has_no_published_numbers() -> None
     assert published(lines(WRITE, simulated=True)) == []
 
 
-def test_what_nobody_published_has_none() -> None:
+def test_what_is_not_published_has_none() -> None:
     assert published(lines(Measurement("retransmits", 0, "iperf3", "tcp", "tcp"))) == []

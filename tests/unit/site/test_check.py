@@ -248,7 +248,7 @@ def test_slurm_without_partitions_has_none() -> None:
         ("PartitionName=gpu Nodes=n1\n", "n1 gpu\n", "node printed 'n1 gpu', expected NodeName="),
     ],
 )
-def test_answer_that_is_none_of_slurms_is_told(partitions: str, nodes: str, says: str) -> None:
+def test_answer_that_is_none_of_slurms_is_reported(partitions: str, nodes: str, says: str) -> None:
     with pytest.raises(PrerequisiteError) as caught:
         cluster(answers(partitions, nodes))
     assert says in str(caught.value)
@@ -344,7 +344,7 @@ def test_field_that_reframe_does_not_know_is_a_problem(
         ("400Gb/s", 400, "expected such as '400 Gb/sec (4X NDR)'"),
     ],
 )
-def test_a_rails_rate_is_told_where_the_description_contradicts_itself(
+def test_a_rails_rate_is_reported_where_the_description_contradicts_itself(
     monkeypatch: pytest.MonkeyPatch, rate: str, line_gbits: float, says: str
 ) -> None:
     monkeypatch.setattr(paths, "SYSTEMS", paths.HOME / "configs" / "systems")
@@ -513,7 +513,7 @@ def test_mnnvl_where_nvlink_ends_at_the_node_is_a_problem(pod: Path) -> None:
     assert "domain_nodes above 1" in found
 
 
-def test_gpus_that_reframe_is_told_of_must_be_those_of_nccl(pod: Path) -> None:
+def test_gpus_that_reframe_is_given_must_be_those_of_nccl(pod: Path) -> None:
     (found,) = problems_after(pod, "num_devices: 8", "num_devices: 4", "features")
     assert "devices has 4 GPUs, expected 8" in found
 
@@ -1098,7 +1098,7 @@ def test_node_of_the_partition_that_is_never_measured_is_a_warning(pod: Path) ->
     assert "pod-n09 of Slurm's partition gpu would never be measured" in found
 
 
-def test_nodes_that_are_down_are_told(pod: Path) -> None:
+def test_nodes_that_are_down_are_reported(pod: Path) -> None:
     partitions = "PartitionName=gpu Nodes=pod-n[01-08]\n"
     nodes = "".join(
         f"NodeName=pod-n0{n} Gres=gpu:8 State={'DOWN*' if n == 3 else 'IDLE'}\n"
@@ -1210,7 +1210,7 @@ def test_copy_of_what_may_not_be_written_can_be(pod: Path) -> None:
     assert all(path.stat().st_mode & 0o200 for path in found)
 
 
-def test_nothing_is_left_beside_the_new_system(pod: Path) -> None:
+def test_nothing_is_left_next_to_the_new_system(pod: Path) -> None:
     made()
     assert left_behind() == ["mine", "mine.yaml", "pod"]
 
@@ -1241,7 +1241,7 @@ def test_files_that_still_speak_of_the_original_are_named(pod: Path) -> None:
     assert any("still about pod: reframe.yaml, slurm/nodes.conf" in line for line in made())
 
 
-def test_host_that_is_already_another_systems_is_told(pod: Path) -> None:
+def test_host_that_is_already_another_systems_is_reported(pod: Path) -> None:
     assert any("but this host is of pod too" in line for line in made(host="pod-login"))
 
 
@@ -1343,7 +1343,7 @@ def test_partition_of_the_same_name_is_taken(pod: Path) -> None:
     assert extras_of().nodes == "x[1-2]"
 
 
-def test_several_partitions_with_the_same_nodes_must_be_told_apart(pod: Path) -> None:
+def test_several_partitions_with_the_same_nodes_must_be_separated(pod: Path) -> None:
     ask = a_slurm({"batch": "x[1-2]", "debug": "x[1-2]"})
     with pytest.raises(RailgaugeError) as caught:
         made(ask=ask)
@@ -1371,7 +1371,7 @@ def two_partitions(pod: Path) -> None:
     (pod / "reframe.yaml").write_text(POD + second.replace("pod-n", "pod-c"))
 
 
-def test_partition_that_cannot_be_mapped_is_told(pod: Path) -> None:
+def test_partition_that_cannot_be_mapped_is_reported(pod: Path) -> None:
     two_partitions(pod)
     change(pod / "reframe.yaml", "name: cpu", "name: fat")
     text = (pod / "reframe.yaml").read_text()
@@ -1397,7 +1397,7 @@ def test_nodes_that_are_down_are_kept(pod: Path) -> None:
         ("gpu:h100:x", "x2: Gres is 'gpu:h100:x', expected a number"),
     ],
 )
-def test_nodes_with_other_gpu_counts_are_told_and_stay_a_problem(
+def test_nodes_with_other_gpu_counts_are_reported_and_stay_a_problem(
     pod: Path, gres: str, says: str
 ) -> None:
     ask = a_slurm({"gpu": "x[1-2]"}, x2=gres)
@@ -1448,7 +1448,7 @@ def test_several_lines_for_the_originals_nodes_become_one(pod: Path) -> None:
     assert (paths.SYSTEMS / "mine/slurm/nodes.conf").read_text() == "NodeName=x[1-2] CPUs=112\n"
 
 
-def test_lines_of_slurms_files_that_stay_the_originals_are_told(pod: Path) -> None:
+def test_lines_of_slurms_files_that_stay_the_originals_are_reported(pod: Path) -> None:
     (pod / "slurm" / "topology.conf").write_text("# racks\nBlockName=b1 Nodes=pod-n[01-08]\n")
     lines = made(ask=a_slurm({"gpu": "x[1-2]"}))
     assert "not mapped: slurm/topology.conf:2, still pod's" in lines
@@ -1505,7 +1505,7 @@ def test_no_references_of_the_original_leave_an_empty_list(pod: Path) -> None:
     assert references.path_for("mine").exists()
 
 
-def test_ratios_are_somebodys_tuning_and_dropped(pod: Path) -> None:
+def test_ratios_are_of_another_tuning_and_dropped(pod: Path) -> None:
     references.path_for("pod").write_text(FILE + ENTRY + RATIO)
     lines = made()
     stored = references.load("mine")
@@ -1514,7 +1514,7 @@ def test_ratios_are_somebodys_tuning_and_dropped(pod: Path) -> None:
 
 
 @pytest.mark.parametrize("like", COMMITTED)
-def test_nothing_that_somebody_chose_for_other_machines_is_taken_over(
+def test_nothing_that_a_user_chose_for_other_machines_is_taken_over(
     like: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (paths.SYSTEMS / like).symlink_to(paths.HOME / "configs" / "systems" / like)
@@ -1526,7 +1526,7 @@ def test_nothing_that_somebody_chose_for_other_machines_is_taken_over(
     assert only(lines_of("mine"), "problem", "description") == []
 
 
-def test_kept_number_whose_anchor_was_dropped_is_whole(pod: Path) -> None:
+def test_kept_number_with_a_dropped_anchor_is_whole(pod: Path) -> None:
     baseline = ENTRY.replace("metrics:\n      busbw:", "metrics:\n      busbw: &first").replace(
         "published", "baseline\n        lower: -0.1"
     )

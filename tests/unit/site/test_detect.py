@@ -77,7 +77,7 @@ def test_every_rail_has_the_name_of_its_device() -> None:
     assert "names [mlx5_2, mlx5_2, mlx5_10]" in str(seen)
 
 
-def test_nodes_whose_devices_have_other_names_have_no_names_of_rails() -> None:
+def test_nodes_with_other_names_of_devices_have_no_names_of_rails() -> None:
     other = node("c2", ports={"mlx5_7/1": PORT})
     seen = agreed("batch", [node(ports={"mlx5_0/1": PORT}), other])
     assert seen.missing["names"] == "the nodes do not agree: [mlx5_0] on c1, [mlx5_7] on c2"
@@ -93,7 +93,7 @@ def test_rails_that_differ_have_no_common_rate() -> None:
     assert {"rate", "line_gbits"} <= agreed("batch", [node(ports=ports)]).missing.keys()
 
 
-def test_what_nodes_do_not_agree_in_is_told_and_not_taken() -> None:
+def test_what_nodes_do_not_agree_in_is_reported_and_not_taken() -> None:
     way = {**DOCUMENT["way"], "mtu_bytes": 1500}
     seen = agreed("batch", [node("c1"), node("c2"), node("c3", way=way)])
     assert "mtu_bytes" not in seen.values
@@ -201,7 +201,7 @@ def failing(said: str) -> Any:
     ],
     ids=["checkout", "python", "old-python", "account", "busy", "other"],
 )
-def test_a_job_that_fails_is_told_in_plain_words(said: str, meaning: str) -> None:
+def test_a_job_that_fails_is_reported_in_plain_words(said: str, meaning: str) -> None:
     with pytest.raises(PrerequisiteError) as caught:
         look("batch", a_slurm(c1="idle"), [], failing(said))
     assert meaning in caught.value.message
@@ -209,7 +209,7 @@ def test_a_job_that_fails_is_told_in_plain_words(said: str, meaning: str) -> Non
     assert caught.value.next_step
 
 
-def test_no_free_node_is_told_with_their_states() -> None:
+def test_no_free_node_is_reported_with_their_states() -> None:
     with pytest.raises(PrerequisiteError) as caught:
         look("batch", a_slurm(c1="down", c2="allocated"), [], failing(""))
     assert "no node of Slurm's partition batch is free: c1 down, c2 allocated" in str(caught.value)
@@ -276,13 +276,15 @@ def test_links_of_a_bond_are_named(way: dict[str, Any], tmp_path: Path) -> None:
     assert (document["link_mbits"], document["bond"]) == (50000, ["eth0", "eth1"])
 
 
-def test_driver_that_does_not_say_its_speed_is_told(way: dict[str, Any], tmp_path: Path) -> None:
+def test_driver_that_does_not_say_its_speed_is_reported(
+    way: dict[str, Any], tmp_path: Path
+) -> None:
     document = shown(tree(tmp_path, {**HARDWARE, "class/net/eth0/speed": "-1"}))
     assert document["link_mbits"] is None
     assert "does not say its speed" in document["unknown"]["link_mbits"]
 
 
-def test_name_that_does_not_resolve_is_told(way: dict[str, Any], tmp_path: Path) -> None:
+def test_name_that_does_not_resolve_is_reported(way: dict[str, Any], tmp_path: Path) -> None:
     way.clear()
     way["route_unknown"] = "gaierror: Name or service not known"
     document = shown(tree(tmp_path, HARDWARE))
@@ -290,7 +292,7 @@ def test_name_that_does_not_resolve_is_told(way: dict[str, Any], tmp_path: Path)
     assert document["unknown"]["way"] == "c2: gaierror: Name or service not known"
 
 
-def test_a_node_whose_name_is_no_hosts_is_reached_by_its_address(
+def test_a_node_with_a_name_of_no_host_is_reached_by_its_address(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SLURMD_NODENAME", "c1")
@@ -314,7 +316,7 @@ def test_a_partition_of_one_node_has_no_way(way: dict[str, Any], tmp_path: Path)
     assert document["unknown"]["way"] == "the partition has no other node"
 
 
-def test_ports_are_told_with_their_gid_types(way: dict[str, Any], tmp_path: Path) -> None:
+def test_ports_are_reported_with_their_gid_types(way: dict[str, Any], tmp_path: Path) -> None:
     at = "class/infiniband/mlx5_0/ports/1"
     gid = "0000:0000:0000:0000:0000:ffff:0a00:0001"
     files = {

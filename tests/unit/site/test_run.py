@@ -106,7 +106,7 @@ def test_what_one_node_lacks_is_one_line_with_what_to_type(
 
 
 @pytest.mark.usefixtures("mpi")
-def test_different_versions_are_told_with_their_nodes() -> None:
+def test_different_versions_are_reported_with_their_nodes() -> None:
     other = node("n2", tools={"ip": "ip 6", "iperf": "2.2.1"})
     told = [line.text for line in lines(look(node("n1"), other)) if line.thing == "ns: tools"]
     assert told == ["ip: ip 6 on n[1-2]", "iperf: 2.1.8 on n1", "iperf: 2.2.1 on n2"]

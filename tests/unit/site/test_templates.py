@@ -205,7 +205,7 @@ def a_slurm(gres: str = "", **partitions: list[str]) -> Cluster:
     return Cluster(nodes, {name: tuple(members) for name, members in partitions.items()})
 
 
-def test_partition_whose_nodes_are_in_another_is_left_out_and_said() -> None:
+def test_partition_with_nodes_of_another_is_left_out_and_reported() -> None:
     known = a_slurm(debug=["c1"], batch=["c1", "c2"], empty=[], fat=["m1"])
     described, lines = templates.partitions(known, [], [], {})
     assert [one.slurm_partition for one in described] == ["batch", "fat"]
@@ -318,7 +318,7 @@ def test_no_floor_where_the_description_does_not_say(field: str) -> None:
     assert minimum_bounds.of_link(measured("bandwidth"), extras, "mine", 3) is None
 
 
-def test_required_check_whose_link_is_open_needs_a_baseline() -> None:
+def test_required_check_with_an_open_link_needs_a_baseline() -> None:
     made("tcp", DescribedPartition("batch", "c[01-04]", values={"mtu_bytes": 1500}))
     lines = [str(line) for line in check.check("mine", no_slurm, HOST)]
     (hint,) = [x for x in lines if "Iperf2Pair (bandwidth, retransmits)" in x]

@@ -88,7 +88,7 @@ ENVIRONMENT = {
 
 
 @pytest.mark.parametrize("name", sorted(CAUSES))
-def test_what_a_cluster_lacks_is_told_from_what_a_node_or_a_tool_did(name: str) -> None:
+def test_what_a_cluster_lacks_differs_from_what_a_node_or_a_tool_did(name: str) -> None:
     trouble = ends.environment_trouble(recorded(name))
     if name not in ENVIRONMENT:
         assert trouble is None
@@ -162,7 +162,7 @@ def test_a_container_for_which_there_was_no_room_is_another_matter() -> None:
         "Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM Killed.",
     ],
 )
-def test_a_job_that_had_too_much_memory_is_told(words: str) -> None:
+def test_a_job_that_had_too_much_memory_is_reported(words: str) -> None:
     stderr = f"slurmstepd-n1: error: {words}\nsrun: error: n1: task 0: Out Of Memory\n"
     assert ends.out_of_memory_on(stderr, "n1") == words
     assert ends.out_of_memory_on(stderr, "n2") is None
@@ -171,7 +171,7 @@ def test_a_job_that_had_too_much_memory_is_told(words: str) -> None:
 @pytest.mark.parametrize(
     ("line", "node"), [("n1: task 0: Out Of Memory", "n1"), ("n2: tasks 4-7: Killed", "n2")]
 )
-def test_words_of_memory_without_a_node_are_of_those_whose_tasks_were_killed(
+def test_words_of_memory_without_a_node_are_of_nodes_with_killed_tasks(
     line: str, node: str
 ) -> None:
     words = "Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM Killed."

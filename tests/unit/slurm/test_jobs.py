@@ -45,7 +45,7 @@ def test_a_node_that_registers_with_a_new_controller_is_not_dead(
     assert slurm_nodes.dead(["n1", "n2"]) == ["n2"]
 
 
-def test_a_job_is_ended_by_whom_accounting_names_and_by_who_is_gone(
+def test_a_job_is_ended_by_the_nodes_that_accounting_names_or_that_are_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client, "output", lambda *words: "n4\n" if words[0] == "sacct" else ANSWER)
@@ -53,7 +53,7 @@ def test_a_job_is_ended_by_whom_accounting_names_and_by_who_is_gone(
     assert slurm_jobs.failed_nodes("17", ["n1", "n2", "n4"]) == ("n2", "n4")
 
 
-def test_no_answer_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_accuses_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*_: str) -> str:
         raise SlurmError("no Slurm")
 

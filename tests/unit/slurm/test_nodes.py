@@ -49,7 +49,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return changes
 
 
-def test_the_reason_of_whoever_drained_a_node_is_never_overwritten(told: list[str]) -> None:
+def test_the_reason_of_the_user_that_drained_a_node_is_never_overwritten(told: list[str]) -> None:
     slurm_nodes.drain(["n1", "n2", "n3"], "test")
     assert told == ["nodename=n[2-3] state=drain reason=railgauge: test"]
 
@@ -76,7 +76,7 @@ DOWN = "NodeName=n1 Arch=x86_64 State={} ThreadsPerCore=1  Reason={} [root@2026-
         ("IDLE", "an old reason", "railgauge: test"),
     ],
 )
-def test_the_reason_of_whoever_set_a_node_down_is_kept(
+def test_the_reason_of_the_user_that_set_a_node_down_is_kept(
     monkeypatch: pytest.MonkeyPatch, state: str, reason: str, then: str
 ) -> None:
     changes: list[str] = []
@@ -104,7 +104,7 @@ def test_the_reason_of_whoever_set_a_node_down_is_kept(
         " Topology=t:leaf1 Parameters=a=b",
     ],
 )
-def test_a_reason_ends_where_it_says_who_gave_it(behind: str) -> None:
+def test_a_reason_ends_where_it_names_its_user(behind: str) -> None:
     """Whatever else Slurm 21.08 to 26.05 print in a node's line (node_info.c)."""
     node = slurm_nodes.parse(ALICES.rstrip("\n") + f"{behind}\n")["n1"]
     assert (node.reason, node.by, node.since) == ("bad fan", "alice", "2026-11-20T10:00:00")
@@ -167,7 +167,7 @@ def test_a_restarted_node_is_drained_so_that_slurm_leaves_it_drained(
     assert changes == [f"nodename=n3 state={c}{words[c]}" for c in commands]
 
 
-def test_who_gave_a_reason_may_have_a_name_with_a_domain() -> None:
+def test_the_user_of_a_reason_may_have_a_name_with_a_domain() -> None:
     line = ALICES.replace("alice@", "alice@corp.example.com@")
     node = slurm_nodes.parse(line)["n1"]
     assert (node.reason, node.by) == ("bad fan", "alice@corp.example.com")
@@ -288,7 +288,7 @@ def test_a_gate_runs_reservation_is_not_foreign() -> None:
         ("IDLE+MAINTENANCE", "in a reservation"),
     ],
 )
-def test_why_a_node_takes_nobodys_jobs_is_said(flags: str, words: str) -> None:
+def test_why_a_node_takes_no_jobs_is_said(flags: str, words: str) -> None:
     node = SlurmNode("n1", frozenset(flags.split("+")), "bad fan", "alice")
     assert node.unavailable_reason == words
 

@@ -84,7 +84,7 @@ def test_a_partition_that_is_not_up_stands_in_the_way(controller: Controller, st
     assert f"partition ns is {state}" in obstacle.why
 
 
-def test_a_drained_node_is_told_with_who_and_why(controller: Controller) -> None:
+def test_a_drained_node_is_reported_with_its_user_and_reason(controller: Controller) -> None:
     for name in ("n2", "n3"):
         controller.flags[name].add("DRAIN")
     assert words("n1", "n2", "n3") == "n[2-3] drained by alice: bad disk"
@@ -110,7 +110,9 @@ def test_where_slurm_forces_jobs_to_share_nodes_none_is_measured(
     assert waiting.of_partition("ns", reserved=True) is None
 
 
-def test_a_busy_node_whose_job_slurm_does_not_show_is_told(controller: Controller) -> None:
+def test_a_busy_node_with_a_job_that_slurm_does_not_show_is_reported(
+    controller: Controller,
+) -> None:
     """PrivateData=jobs: `squeue` shows a user no jobs of others, and ends with 0."""
     controller.flags["n1"] = {"ALLOCATED"}
     controller.flags["n2"] = {"MIXED"}
@@ -121,7 +123,7 @@ def test_a_busy_node_whose_job_slurm_does_not_show_is_told(controller: Controlle
     assert waiting.of_nodes(["n1"])["n1"].job
 
 
-def test_a_node_whose_job_has_just_ended_is_not_busy(
+def test_a_node_with_a_job_that_has_just_ended_is_not_busy(
     controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller.flags["n1"] = {"ALLOCATED"}
@@ -135,7 +137,7 @@ def test_a_node_whose_job_has_just_ended_is_not_busy(
     assert waiting.of_nodes(["n1"]) == {}
 
 
-def test_the_next_job_of_ours_is_not_taken_for_somebodys(
+def test_the_next_job_of_ours_is_not_taken_for_a_users(
     controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one before ended between the look at the node and that at its jobs."""
@@ -155,7 +157,7 @@ def test_a_node_that_does_not_answer_is_left_to_slurms_own_reason(controller: Co
     assert waiting.of_nodes(["n2"]) == {}
 
 
-def test_a_foreign_job_is_told_with_its_end(controller: Controller) -> None:
+def test_a_foreign_job_is_reported_with_its_end(controller: Controller) -> None:
     controller.flags["n2"] = {"ALLOCATED"}
     controller.jobs = "12|alice|2026-11-22T10:00:00|n[2-3]\n"
     assert (
@@ -165,7 +167,7 @@ def test_a_foreign_job_is_told_with_its_end(controller: Controller) -> None:
     assert words("n2", our_jobs=("12",)) == ""
 
 
-def test_a_reservation_of_others_is_told(controller: Controller) -> None:
+def test_a_reservation_of_others_is_reported(controller: Controller) -> None:
     controller.flags["n4"].add("RESERVED")
     controller.reservations = (
         "ReservationName=repair StartTime=x Nodes=n4 Users=alice State=ACTIVE BurstBuffer=(null)\n"
@@ -292,7 +294,7 @@ def test_a_job_that_has_just_been_submitted_is_not_asked_for(
     assert controller.asked == []
 
 
-def test_slurms_own_reason_is_told_where_nothing_else_is_known(session: Session) -> None:
+def test_slurms_own_reason_is_reported_where_nothing_else_is_known(session: Session) -> None:
     session.poll(session, [session.submitted_on(job(waited_s=6), "n1", "n2")])
     assert session.said == ["job 7 on n[1-2]: Slurm says Resources"]
 
@@ -362,7 +364,7 @@ def test_once_a_job_has_waited_long_enough_the_others_for_that_node_do_not(
     session.submitted_on(job(10), "n2", "n3")
 
 
-def test_for_another_job_on_that_node_nobody_has_waited_yet(
+def test_for_another_job_on_that_node_there_was_no_wait_yet(
     controller: Controller, session: Session
 ) -> None:
     controller.flags["n2"] = {"ALLOCATED"}
@@ -503,7 +505,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch, session: Session) -> Hosts:
     return Hosts(monkeypatch, session)
 
 
-def test_a_sweep_whose_conductors_node_is_given_up_is_cancelled_and_names_it(hosts: Hosts) -> None:
+def test_a_sweep_without_its_conductors_node_is_cancelled_and_names_it(hosts: Hosts) -> None:
     assert hosts.after(60, "ALLOCATED") == []
     assert hosts.after(6, "DOWN+NOT_RESPONDING")[:1] == ["7"]
     lost = hosts.session.lost_host("7")
@@ -600,7 +602,7 @@ def test_a_busy_node_is_waited_for_unless_only_idle_ones_are_asked_for(
     assert left_out(session, "n1", "n3").keys() == nodes
 
 
-def test_where_only_idle_nodes_are_asked_for_a_busy_one_is_somebody_elses(
+def test_where_only_idle_nodes_are_asked_for_a_busy_one_is_another_users(
     controller: Controller, session: Session, dead: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variables.IDLE, "1")
@@ -610,7 +612,7 @@ def test_where_only_idle_nodes_are_asked_for_a_busy_one_is_somebody_elses(
 
 
 @pytest.mark.parametrize(("idle", "given_up"), [("", False), ("1", True)])
-def test_a_job_whose_node_was_taken_before_it_began_is_waited_for_unless_only_idle_ones_are(
+def test_a_job_with_a_node_taken_before_it_began_is_waited_for_unless_only_idle_ones_are(
     controller: Controller,
     session: Session,
     dead: list[str],
@@ -630,7 +632,7 @@ def test_a_job_whose_node_was_taken_before_it_began_is_waited_for_unless_only_id
 def waiter(
     controller: Controller, session: Session, dead: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    """A job on three idle nodes only, of which somebody has taken n3."""
+    """A job on three idle nodes only, of which a user has taken n3."""
     monkeypatch.setenv(variables.IDLE, "1")
     waiter = session.submitted_on(job(waited_s=6), "n1", "n2", "n3")
     session.may_shrink.add(waiter.name)
@@ -695,7 +697,7 @@ def test_a_job_that_cannot_go_on_without_a_node_is_given_up(
     assert session.cancelled == ["7"]
 
 
-def test_a_job_of_this_session_in_another_partition_is_not_somebody_elses(
+def test_a_job_of_this_session_in_another_partition_is_not_another_users(
     controller: Controller, session: Session, waiter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_queue, "session", session)
@@ -824,7 +826,7 @@ def test_a_job_goes_on_without_a_node_that_slurm_gives_up_while_it_waits(
     assert (failure.kind, failure.nodes) == (UNAVAILABLE, ("n4",))
 
 
-def test_a_job_goes_on_without_a_node_that_somebody_drains_while_it_waits(
+def test_a_job_goes_on_without_a_node_that_a_user_drains_while_it_waits(
     controller: Controller, session: Session, of_four: Any
 ) -> None:
     controller.flags["n4"].add("DRAIN")
@@ -845,7 +847,7 @@ def test_a_node_that_is_silent_since_just_now_is_waited_for(
     assert orders(controller) == SHRUNK
 
 
-def test_a_silence_that_ended_between_is_counted_anew(
+def test_a_silence_that_ended_between_is_counted_again(
     controller: Controller, session: Session, of_four: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for later, flags in ((0, {"NOT_RESPONDING"}), (20, {"IDLE"}), (20, {"NOT_RESPONDING"})):

@@ -178,7 +178,7 @@ def test_every_program_of_a_transfer_has_a_provider() -> None:
         assert activation.bringing(program, "lab") or file_transfer.PROVIDERS[program]
 
 
-def test_tool_whose_program_is_not_on_its_path_is_an_error_and_nothing_is_written(
+def test_tool_without_its_program_on_the_path_is_an_error_and_nothing_is_written(
     tmp_path: Path,
 ) -> None:
     described = root(tmp_path, True, "hpn-ssh", "sbin")

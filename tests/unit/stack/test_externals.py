@@ -188,7 +188,7 @@ def test_version_of_what_spack_has_no_detection_for_is_read_from_its_own_files(
 
 
 @pytest.mark.parametrize(("asked", "right"), [("4.1.4", True), ("5.0.9", False)])
-def test_open_mpi_whose_programs_do_not_run_here_says_its_version_in_its_own_file(
+def test_open_mpi_with_programs_that_do_not_run_here_has_its_version_in_its_own_file(
     site: Path, asked: str, right: bool
 ) -> None:
     """ompi_info finds its libraries only where its module is loaded."""

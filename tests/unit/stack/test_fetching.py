@@ -99,7 +99,7 @@ def test_configuration_in_a_given_checkout_reaches_no_solve(
         ("etc/spack/defaults/config.yaml", None),
     ],
 )
-def test_copy_that_somebody_configured_is_refused(
+def test_copy_that_a_user_configured_is_refused(
     upstream: tuple[Path, Source], tmp_path: Path, path: str, text: str | None
 ) -> None:
     _, source = upstream
@@ -122,7 +122,7 @@ def test_copy_as_it_came_is_not_fetched_again(
     assert (fetching.checkout(tmp_path / "spack", source, Supply()) / "used").exists()
 
 
-def test_copy_of_which_nobody_noted_how_it_came_is_fetched_again(
+def test_copy_without_a_note_of_its_origin_is_fetched_again(
     upstream: tuple[Path, Source], tmp_path: Path
 ) -> None:
     _, source = upstream
@@ -175,7 +175,7 @@ def test_mirror_gives_what_was_packed_into_it(
     assert not (unpacked / "later").exists()
 
 
-def test_mirror_whose_archive_is_cut_off_is_to_be_filled_again(tmp_path: Path) -> None:
+def test_mirror_with_an_archive_that_is_cut_off_is_to_be_filled_again(tmp_path: Path) -> None:
     (tmp_path / fetching.SPACK.archive).write_bytes(b"cut off")
     with pytest.raises(PrerequisiteError, match="cannot be fetched") as caught:
         fetching.checkout(tmp_path / "spack", fetching.SPACK, Supply(tmp_path))

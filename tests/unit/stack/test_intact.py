@@ -51,7 +51,7 @@ def test_tool_as_it_was_built_stays(iperf2: dict[str, Any]) -> None:
     assert iperf2["installed"]
 
 
-def test_program_that_was_changed_is_built_anew(iperf2: dict[str, Any]) -> None:
+def test_program_that_was_changed_is_built_again(iperf2: dict[str, Any]) -> None:
     program = Path(iperf2["prefix"], "bin/iperf")
     program.write_bytes(b"another")
     assert intact.damaged([iperf2]) == {
@@ -60,13 +60,13 @@ def test_program_that_was_changed_is_built_anew(iperf2: dict[str, Any]) -> None:
     assert not iperf2["installed"]
 
 
-def test_program_that_was_removed_is_built_anew(iperf2: dict[str, Any]) -> None:
+def test_program_that_was_removed_is_built_again(iperf2: dict[str, Any]) -> None:
     Path(iperf2["prefix"], "bin/iperf").unlink()
     assert list(intact.damaged([iperf2])) == [HASH]
 
 
 @pytest.mark.parametrize("root", [True, False])
-def test_package_whose_folder_is_gone_is_built_anew(iperf2: dict[str, Any], root: bool) -> None:
+def test_package_without_its_folder_is_built_again(iperf2: dict[str, Any], root: bool) -> None:
     shutil.rmtree(iperf2["prefix"])
     assert list(intact.damaged([{**iperf2, "root": root}])) == [HASH]
 

@@ -225,7 +225,7 @@ def test_range_of_cuda_is_refused(home: Path) -> None:
         manifest.read("dgx-h100", home)
 
 
-def test_cuda_of_the_site_needs_no_wish_beside_it(home: Path) -> None:
+def test_cuda_of_the_site_needs_no_wish_besides_it(home: Path) -> None:
     change(
         home / "configs/systems/dgx-h100/spack/packages.yaml",
         "    require: ['@12.6.3']",

@@ -128,7 +128,7 @@ def test_hardware_is_as_its_makers_say(
 
 
 @pytest.mark.parametrize("system", NAMES)
-def test_reframe_is_told_of_as_many_gpus(system: str) -> None:
+def test_reframe_is_given_as_many_gpus(system: str) -> None:
     (device,) = partition(system).model_dump()["devices"]
     assert device["num_devices"] == fabric(system).gpus_per_node
     assert device["model"] in fabric(system).gpu
@@ -383,7 +383,7 @@ def test_receive_buffers_of_a_spark_are_the_sources() -> None:
     assert int(largest) == 128 * 2**20
 
 
-def test_every_switch_port_of_the_sparks_is_set_alike() -> None:
+def test_every_switch_port_of_the_sparks_is_set_the_same() -> None:
     text = committed("dgx-spark", "tuning", "routeros", "crs804.rsc")
     ports = [line for line in text.splitlines() if line.startswith("set ")]
     # Two cables to each of two nodes.
@@ -480,7 +480,7 @@ def gating(system: str) -> dict[tuple[str, str | None, str], Reference]:
 
 
 @pytest.mark.parametrize("system", [name for name in NAMES if name != "gb200-nvl72"])
-def test_number_whose_condition_is_partly_unknown_gates_nothing(system: str) -> None:
+def test_number_with_a_partly_unknown_condition_gates_nothing(system: str) -> None:
     assert gating(system) == {}
 
 
@@ -523,7 +523,7 @@ def test_nearly_the_same_condition_has_no_reference(other: Measurement) -> None:
     assert stored("gb200-nvl72").find("NcclPair", "nvl72", other) is None
 
 
-def test_sockets_of_gb200_stand_beside_what_is_measured() -> None:
+def test_sockets_of_gb200_stand_next_to_what_is_measured() -> None:
     beside = stored("gb200-nvl72").context("NcclPair", "nvl72", measured("sockets", GIB))
     assert [number.value for number in beside] == [2.00]
 

@@ -75,7 +75,7 @@ def test_only_nccls_checks_are_required() -> None:
 
 
 @pytest.mark.usefixtures("healthy")
-def test_load_beside_tcp_and_rdma_is_left_out_with_them() -> None:
+def test_load_next_to_tcp_and_rdma_is_left_out_with_them() -> None:
     assert staged(features=["tcp", "nccl", "contention"])["features"] == ["nccl"]
 
 

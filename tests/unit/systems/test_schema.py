@@ -343,7 +343,7 @@ def test_what_is_reframes_own_passes_through(write: Write) -> None:
     assert partition.model_dump()["scheduler"] == "slurm"
 
 
-def test_partition_requires_nothing_unless_told(write: Write) -> None:
+def test_partition_requires_nothing_unless_stated(write: Write) -> None:
     write()
     assert systems.load("alps").partition("cpu").extras.required == []
 
@@ -588,7 +588,9 @@ def test_nics_at_once_have_the_rate_of_what_they_share(names: list[str], gbits: 
 
 
 @pytest.mark.parametrize("pattern", ['"*"', '"("', '"rdma/[a-"', '"(?P<x"'])
-def test_pattern_that_is_no_regular_expression_is_told_as_such(write: Write, pattern: str) -> None:
+def test_pattern_that_is_no_regular_expression_is_reported_as_such(
+    write: Write, pattern: str
+) -> None:
     write(text=with_counters(COUNTERS.replace("rdma/.*/symbol_error", pattern)))
     assert "extras.counters.0.counters: Value error, not a regular expression: " in load_error()
 
@@ -686,7 +688,7 @@ def test_every_command_refuses_a_host_of_two_systems(
 
 
 @pytest.mark.parametrize("option", ["daint", None])
-def test_host_of_two_systems_is_told_by_option_or_variable(
+def test_host_of_two_systems_is_chosen_by_option_or_variable(
     write: Write, monkeypatch: pytest.MonkeyPatch, option: str | None
 ) -> None:
     write()
@@ -805,7 +807,7 @@ def test_option_wins_over_variable_over_host(
 
 
 @pytest.mark.parametrize(("option", "variable"), [("nosuch", "alps"), (None, "nosuch:ns")])
-def test_a_system_that_nobody_described_is_an_error_with_those_there_are(
+def test_a_system_without_a_description_is_an_error_with_those_there_are(
     write: Write, monkeypatch: pytest.MonkeyPatch, option: str | None, variable: str
 ) -> None:
     write()

@@ -135,7 +135,7 @@ def test_no_beginning_of_a_real_document_passes(name: str, source: random.Random
     assert not read(name, document=document[: source.randrange(len(document) - 1)]).ok
 
 
-def test_two_groups_are_a_group_each_whose_time_is_that_of_the_slowest() -> None:
+def test_two_groups_are_a_group_each_with_the_time_of_the_slowest() -> None:
     (result,) = nccl_tests.parse(text("split-DIV-a3", "out"))
     assert [device.group for device in result.devices] == [0, 0, 1, 1]
     per_process = json.loads(text("split-2.19.6", "nccl-tests.json"))["results"][-1]
@@ -215,7 +215,7 @@ def test_each_group_of_a_split_has_a_communicator_of_its_own(name: str) -> None:
     assert nccl_log.read(logs(name), dict(enumerate(facts(name)["hosts"]))).problems
 
 
-def test_the_log_of_a_rank_whose_partner_died_says_so() -> None:
+def test_the_log_of_a_rank_with_a_dead_partner_says_so() -> None:
     used = nccl_log.read(logs("killed"), {0: "h0", 1: "h1"})
     assert any("Connection closed by remote peer" in problem for problem in used.problems)
 

@@ -116,7 +116,7 @@ def test_intervals_are_asked_for_on_both_sides() -> None:
     assert "-e -i 0.5 -f k" in " ".join(iperf2.client_argv(options))
 
 
-def test_time_to_drain_is_nothing_that_the_tool_is_told() -> None:
+def test_time_to_drain_is_nothing_that_the_tool_is_given() -> None:
     assert iperf2.client_argv(iperf2.Options(drain_s=5)) == iperf2.client_argv(iperf2.Options())
 
 
@@ -646,7 +646,7 @@ def test_a_sum_of_other_bytes_than_both_ways_is_rejected() -> None:
         iperf2.parse(text)
 
 
-def test_a_port_that_nobody_could_bind_is_a_failure() -> None:
+def test_a_port_that_cannot_be_bound_is_a_failure() -> None:
     with pytest.raises(ParseError, match="no error message"):
         iperf2.parse(recorded("dual-without-a-port-2.1.8-client"))
 
@@ -711,7 +711,7 @@ def test_a_stall_of_several_intervals_is_one() -> None:
     assert "from 1 to 4 s, 3 s long" in note
 
 
-def test_streams_that_starve_to_the_end_beside_others_are_a_note() -> None:
+def test_streams_that_starve_to_the_end_next_to_others_are_a_note() -> None:
     """Emulated machines at a load of 6: ten of sixteen stood still for seconds."""
     reading = iperf2.read(
         recorded("starved-streams-client"),
@@ -743,7 +743,7 @@ def test_a_run_behind_the_rows_of_one_without_a_beginning_is_rejected() -> None:
         iperf2.parse(f"[ ID]{torn}{recorded('p1-client')}")
 
 
-def test_a_starved_stream_whose_bytes_lack_is_rejected() -> None:
+def test_a_starved_stream_that_lacks_bytes_is_rejected() -> None:
     text = recorded("starved-streams-client")
     total = "[ 10] 0.0000-5.1313 sec   758 KBytes  1209 K"
     with pytest.raises(ParseError, match="no interval"):
@@ -901,7 +901,7 @@ def test_a_server_that_comes_late_to_some_streams_changes_no_rate(name: str, rat
     assert found["bandwidth"] == pytest.approx(rate, rel=5e-4)
 
 
-def test_a_sum_whose_clock_is_shorter_than_any_stream_makes_no_rate_too_high() -> None:
+def test_a_sum_with_a_clock_shorter_than_any_stream_makes_no_rate_too_high() -> None:
     """A link of 1 Gb/s carries 0.9788 with this MTU; the client's sum is of 3.0397 s, and its
     streams are of 3.0838 to 3.0989.
     """
@@ -1011,7 +1011,7 @@ def test_window_and_congestion_are_part_of_every_measurements_condition() -> Non
     assert found == {(8 * 2**20, "cubic")}
 
 
-def test_condition_that_nobody_asked_for_is_none() -> None:
+def test_condition_that_was_not_asked_for_is_none() -> None:
     found = {(m.window_bytes, m.congestion) for m in judged("p4").measurements}
     assert found == {(None, None)}
 

@@ -193,7 +193,7 @@ def test_unknown_fields_are_tolerated() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, True, "3", 10**18 + 1, 10**400])
-def test_a_count_that_nobody_can_have_sent_again_is_none(count: Any) -> None:
+def test_an_impossible_count_of_resent_segments_is_none(count: Any) -> None:
     client = changed(lambda found: found["end"]["sum_sent"].update(retransmits=count))
     assert iperf3.parse(client).sent.retransmits is None
     assert "retransmits" not in {m.metric for m in judged(client).measurements}
@@ -432,7 +432,7 @@ def stop(found: dict[str, Any]) -> None:
         interval["sum"].update(row(t, t + 0.6, sum(SENT) // 2))
 
 
-def test_a_document_alone_tells_that_its_run_stopped_early() -> None:
+def test_a_document_alone_shows_that_its_run_stopped_early() -> None:
     reading = iperf3.read(changed(stop))
     assert not reading.ok and "ran for 1.2 s, 2 s were asked for" in reading.reason
 

@@ -100,7 +100,7 @@ def test_a_server_that_took_several_runs_is_refused(name: str) -> None:
     assert not both["ok"] and SEVERAL_RUNS in both["reason"]
 
 
-def test_samples_without_an_end_tell_why_they_end() -> None:
+def test_samples_without_an_end_say_why_they_end() -> None:
     code, [run] = read("inf_err.txt")
     assert (code, run["ok"]) == (EXIT_REJECT, False)
     assert "Failed status 12: Transport retry counter exceeded" in run["reason"]

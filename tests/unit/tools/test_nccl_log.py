@@ -134,7 +134,7 @@ def test_a_rank_and_its_communicator_are_read() -> None:
     assert log.initialised
 
 
-def test_nvls_is_told_by_its_channels() -> None:
+def test_nvls_is_known_by_its_channels() -> None:
     text = real("nvls-one-node")
     assert nccl_log.parse(text).nvls
     assert not nccl_log.parse(text.replace("16 nvls channels", "0 nvls channels")).nvls
@@ -339,7 +339,7 @@ def test_the_version_of_a_bare_line() -> None:
     assert nccl_log.parse("NCCL version 2.19.3+cuda12.3\n").version == "2.19.3+cuda12.3"
 
 
-def test_the_version_that_another_program_tells_is_not_that_of_nccl() -> None:
+def test_the_version_that_another_program_prints_is_not_that_of_nccl() -> None:
     text = "vLLM found NCCL version 2.21.5\nn0:1:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n"
     assert nccl_log.parse(text).version == "2.28.9+cuda13.0"
 
@@ -946,7 +946,7 @@ def test_last_words_of_all_show_the_straggler_first() -> None:
         ("CollNet 00/0 : 3 [send] via COLLNET/SHARP/3/GDRDMA", "COLLNET/SHARP/*/GDRDMA"),
     ],
 )
-def test_last_words_of_all_tell_connections_by_their_kind(message: str, expected: str) -> None:
+def test_last_words_of_all_list_connections_by_their_kind(message: str, expected: str) -> None:
     words = nccl_log.last_words_of_all({3: f"n0:1:1 [3] NCCL INFO {message}\n"})
     assert words == f"rank 3: NCCL INFO {message.split()[0]} * via {expected}"
 

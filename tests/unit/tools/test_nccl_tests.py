@@ -320,7 +320,7 @@ def test_every_size_is_measured_on_both_sides() -> None:
     ]
 
 
-def test_a_measurement_tells_its_condition() -> None:
+def test_a_measurement_prints_its_condition() -> None:
     options = dataclasses.replace(OPTIONS, transport="one-hca")
     first = judged(dataclasses.replace(RUN, options=options)).measurements[0]
     assert dataclasses.replace(first, value=0.0).as_dict() == {
@@ -364,7 +364,7 @@ def test_operation_of_a_file_that_does_not_name_it_follows_from_its_numbers(oper
     assert found == {"" if operation in ("gather", "scatter") else operation}
 
 
-def test_several_tests_in_one_file_are_told_apart() -> None:
+def test_several_tests_in_one_file_are_separated() -> None:
     other = Run(Options("broadcast", 2, 8, 64), seed=2)
     reading = nccl_tests.read({0: printed(RUN) + printed(other)})
     assert (reading.ok, reading.seen["tests"]) == (True, 2)
@@ -639,7 +639,7 @@ def test_ranks_elsewhere_are_refused(words: str) -> None:
     assert words in judged(text="\n".join(changed)).reason
 
 
-def test_bus_numbers_of_old_versions_do_not_tell_gpus_apart() -> None:
+def test_bus_numbers_of_old_versions_do_not_identify_gpus() -> None:
     run = of(version="2.13.9")
     text = edited(edited(printed(run), "[0x10]", "[0x00]"), "[0x11]", "[0x00]")
     assert judged(run, text).ok
@@ -678,7 +678,7 @@ def test_another_run_than_asked_is_refused(words: str) -> None:
 
 
 @pytest.mark.parametrize("asked", nccl_tests.OPERATIONS)
-def test_operation_is_told_by_the_numbers_too(asked: str) -> None:
+def test_operation_is_known_by_the_numbers_too(asked: str) -> None:
     """Where no line names it, as before 2.16.7."""
     for operation in nccl_tests.OPERATIONS:
         run = Run(Options(operation, 4, 2**20, 2**30, version="2.13.9"), seed=4)
@@ -892,7 +892,7 @@ def numbers_of_good(reading: Reading) -> list[tuple[str, int | None, float]]:
     return nccl_outputs.numbers(reading)
 
 
-def test_a_failure_is_told_with_its_line_in_the_whole_file() -> None:
+def test_a_failure_is_reported_with_its_line_in_the_whole_file() -> None:
     text = printed(OTHER) + printed(OTHER) + nccl_outputs.FAILURES[0] + "\n"
     line = text.count("\n")
     assert f"line {line}: found" in nccl_tests.read({0: text}).reason
@@ -1096,7 +1096,7 @@ def test_failure_is_the_reason_even_behind_a_torn_row(version: str, failure: str
         (255, "arguments"),
     ],
 )
-def test_exit_code_is_told_with_its_meaning(code: int, meaning: str) -> None:
+def test_exit_code_is_reported_with_its_meaning(code: int, meaning: str) -> None:
     reason = judged(calls=calls(RUN, exit_code=code)).reason
     assert f"ended with exit code {code}" in reason
     assert meaning in reason

@@ -110,7 +110,7 @@ def test_the_full_listing_has_the_slowest_rank_and_the_iterations() -> None:
     assert (row.latency_min_us, row.latency_max_us, row.iterations) == (7324.88, 7330.34, 100)
 
 
-def test_a_column_that_nobody_knows_is_left_alone() -> None:
+def test_an_unknown_column_is_left_alone() -> None:
     text = FULL.replace("  Iterations", "  P77 Tail Lat(us)  Iterations").replace(
         "         100\n", "    7331.00         100\n"
     )

@@ -443,7 +443,7 @@ def test_mib_per_second_are_2_to_the_20_bytes() -> None:
     )
 
 
-def test_a_port_whose_link_layer_is_not_told_is_not_called_infiniband() -> None:
+def test_a_port_without_a_link_layer_is_not_called_infiniband() -> None:
     """perftest prints 'Link type : IB' for it, and LID 0000."""
     text = edited(recorded("connection-manager"), "Link type       : Ethernet", "Link type : IB")
     text = re.sub(r" GID(?: index)? .*\n| GID: .*\n", "", text)
@@ -555,7 +555,7 @@ SAMPLES = """ 65536      953674           0.00               100.00  \t\t     0.
 
 
 def sampled() -> str:
-    """With --run_infinitely, which ends when somebody ends it."""
+    """With --run_infinitely, which ends when a user ends it."""
     head = printed(RUNS["write"], "client").partition(BW_HEADER)[0]
     return f"{head}{BW_HEADER}\n{SAMPLES}"
 
@@ -567,14 +567,14 @@ def test_rows_without_an_end_are_samples_of_one_size() -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 3])
-def test_somebody_may_end_a_run_of_samples(samples: int) -> None:
+def test_a_user_may_end_a_run_of_samples(samples: int) -> None:
     head, sample, _ = sampled().partition(SAMPLES)
     sample = "".join(sample.splitlines(keepends=True)[:samples])
     output = perftest.parse(f"{head}{sample}\n User stopped traffic\n{RULE}\n")
     assert (len(output.rows), output.sampled) == (samples, True)
 
 
-def test_somebody_who_ends_another_run_made_it_fail() -> None:
+def test_a_user_that_ends_another_run_made_it_fail() -> None:
     text = edited(printed(RUNS["write"], "client"), f"0.176430\n{RULE}", "0.176430\nX")
     assert not perftest.read(edited(text, "X", f" User stopped traffic\n{RULE}")).ok
 
@@ -609,7 +609,7 @@ def test_rows_that_are_no_samples_need_an_end(old: str, new: str) -> None:
         "Failed status-transport retry counter exceeded (12): wr_id 0 syndrom 0x81",
     ],
 )
-def test_the_cause_of_a_failed_completion_is_told(status: str) -> None:
+def test_the_cause_of_a_failed_completion_is_reported(status: str) -> None:
     text = f"{sampled()} Completion with error at client\n {status}\n wr_id 0 syndrome 0x81\n"
     with pytest.raises(ParseError, match=re.escape(status)):
         perftest.parse(text)
@@ -924,7 +924,7 @@ def test_a_run_with_all_its_evidence_is_proved(run: str) -> None:
     assert (reading.ok, reading.completeness) == (True, PROVED), reading.reason
 
 
-def test_a_run_over_infiniband_is_told_by_its_lids() -> None:
+def test_a_run_over_infiniband_is_known_by_its_lids() -> None:
     options = RUNS["write"]
     client, server = (printed(options, side, link="IB") for side in ("client", "server"))
     reading = perftest.read(client, server=server, calls=calls(), options=options)
@@ -957,7 +957,7 @@ def swept_slowly(row: str) -> Reading:
     return perftest.read(text)
 
 
-def test_a_bandwidth_below_six_digits_is_told_by_its_message_rate() -> None:
+def test_a_bandwidth_below_six_digits_is_given_by_its_message_rate() -> None:
     """As a busy host printed it: five messages of two bytes that took 0.2 s."""
     reading = swept_slowly("0.000000            0.000000            0.000029")
     assert not reading.inconclusive and reading.reason and reading.measurements

@@ -321,7 +321,7 @@ def single(host: str, pid: int) -> str:
     return "\n".join(re.sub(r"Pid +[0-9]+ on +\S+", f"Pid {pid} on {host}", row) for row in lines)
 
 
-def test_hosts_that_ran_the_same_test_alone_are_told() -> None:
+def test_hosts_that_ran_the_same_test_alone_are_reported() -> None:
     (section,) = recognize(single("a1", 100) + single("a2", 200))
     assert "each rank started alone" in section.read().reason
 
@@ -399,7 +399,7 @@ def test_a_format_that_no_reader_knows_is_named(text: str, why: str) -> None:
     assert why in section.unread
 
 
-def test_runs_of_many_streams_are_told_apart() -> None:
+def test_runs_of_many_streams_are_separated() -> None:
     rule = f"{'-' * 60}\n"
     run = f"{rule}Client connecting to 10.0.0.2, TCP port 5001\nTCP window size: 85.0 KByte\n{rule}"
     ends = "[{0:3}] local 10.0.0.1 port {1} connected with 10.0.0.2 port 5001\n"

@@ -207,7 +207,7 @@ def test_perftest(name: str) -> None:
     assert {m.metric: m.value for m in reading.measurements if m.size_bytes == first} == expected
 
 
-def test_perftest_of_a_port_whose_link_layer_is_not_told_is_not_called_infiniband() -> None:
+def test_perftest_of_a_port_without_a_link_layer_is_not_called_infiniband() -> None:
     reading = perftest.read(sample("perftest", "spark-ib_write_lat-2B.txt"))
     assert {measurement.transport for measurement in reading.measurements} == {"rdma"}
 
@@ -250,7 +250,7 @@ def test_wdts_throughput_to_a_killed_receiver_is_no_result() -> None:
     assert "returned 6 SOCKET_WRITE_ERROR" in reading.reason
 
 
-def test_wdts_receiver_tells_whether_it_wrote() -> None:
+def test_wdts_receiver_says_whether_it_wrote() -> None:
     assert not wdt.parse(sample("wdt", "local-big_p8_skip1-recv.txt")).wrote
     assert wdt.parse(sample("wdt", "local-fail-diskfull-recv.txt")).wrote
 

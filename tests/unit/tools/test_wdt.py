@@ -236,7 +236,7 @@ def test_busy_ports_are_named() -> None:
             wdt.parse(text + end)
 
 
-def test_a_throughput_beside_a_failure_is_no_result() -> None:
+def test_a_throughput_next_to_a_failure_is_no_result() -> None:
     text = edited(sender(), "Transfer status = OK.", "Transfer status = SOCKET_WRITE_ERROR.")
     text = edited(text, "Returning with OK exit code", "Returning with code 6 SOCKET_WRITE_ERROR")
     assert "Total sender throughput" in text
@@ -615,7 +615,7 @@ def test_a_receiver_that_was_to_write_may_make_folders() -> None:
     ],
 )
 @pytest.mark.parametrize("side", [sender, receiver])
-def test_an_end_that_was_none_is_a_failure_beside_returning_with_ok(line: str, side: Any) -> None:
+def test_an_end_that_was_none_is_a_failure_next_to_returning_with_ok(line: str, side: Any) -> None:
     for text in (f"{side()}{line}\n", f"{line}\n{side()}", f"{side()}STDERR: {line}\n"):
         with pytest.raises(ParseError, match=r"no fatal error|no failure"):
             wdt.parse(text)

@@ -11,7 +11,7 @@
 Keys are parted by "/", values are scalars, units stand in the last part of a key. A field is in
 `fields` or, with the reason, in `unknown`: what cannot be read is never guessed. Nothing in these
 moves by itself (no counters, temperatures, times), so that two looks at an unchanged node agree.
-What moves, and tells a GPU that is failing, is in `counters` or in `uncounted`.
+What moves, and shows that a GPU is failing, is in `counters` or in `uncounted`.
 
 `--quick` reads sysfs and /proc only and starts no process; its fields are among those of the whole
 document, with the same values. Nothing is judged here: what a field is for, and how documents

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from railgauge.node.inventory.gpu_health import NOBODY, owner
+from railgauge.node.inventory.gpu_health import NO_PROCESS, owner
 from railgauge.node.inventory.network import pci_link
 from railgauge.node.inventory.sheet import Places, Scalar, Sheet
 from railgauge.node.system.rdma_devices import FactError, names_in, text_of
@@ -109,7 +109,7 @@ def processes(text: str, proc: str) -> dict[str, Scalar]:
         if not isinstance(listed, list):
             continue
         named = [_process(entry, proc) for entry in listed]
-        found[f"amd_gpu/{gpu['gpu']}/processes"] = "; ".join(filter(None, named)) or NOBODY
+        found[f"amd_gpu/{gpu['gpu']}/processes"] = "; ".join(filter(None, named)) or NO_PROCESS
     return found
 
 

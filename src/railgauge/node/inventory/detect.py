@@ -1,4 +1,4 @@
-"""What a node can tell for a new system's description, as one line of JSON:
+"""What a node reports for a new system's description, as one line of JSON:
 
     python3 -m railgauge.node.inventory.detect n1 n2,10.0.0.2 n3,10.0.0.3,host3
 
@@ -96,7 +96,7 @@ def _link_mbits(
 def _ports(root: str, fields: dict[str, Any]) -> dict[str, Any]:
     ports = {}
     for device in rdma_devices.devices(".*", root):
-        # Soft-RoCE has no link of its own whose rate would mean anything.
+        # Soft-RoCE has no link of its own, so its rate means nothing.
         hardware = is_pci(Path(root, "class/infiniband", device))
         for port in rdma_devices.ports(device, root):
             facts = rdma_devices.port_facts(device, port, root)

@@ -1,4 +1,4 @@
-"""The inventory of the node that this process runs on, by all that tells of it."""
+"""The inventory of the node that this process runs on, from all its sources."""
 
 from __future__ import annotations
 

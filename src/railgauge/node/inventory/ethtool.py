@@ -13,7 +13,7 @@ from railgauge.node.system.rdma_devices import FactError
 
 #: Drivers of interfaces without a cable: no error correction, no module, no pause frames.
 _WITHOUT_CABLE = frozenset({"virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "ena", "gve"})
-#: And those without firmware, and with rings that nobody sets.
+#: And those without firmware, and with rings that no site sets.
 _PLAIN = frozenset({"virtio_net"})
 
 #: Offloads that change what a processor does for a packet: name in `ethtool -k` -> field.

@@ -1,4 +1,4 @@
-"""What tells a GPU that is failing: counters of NVIDIA's driver, its Xids, and who uses it.
+"""What shows that a GPU is failing: counters of NVIDIA's driver, its Xids, and its processes.
 
 Counters move while a node works, so that they stand apart from the fields of an inventory. Two
 readings of a campaign are compared by `railgauge.checks.preflight.gpu_health`.
@@ -37,7 +37,7 @@ SMI_COUNTERS = ("ecc_uncorrected", *_SMI_COUNTERS)
 LINK_COUNTERS = ("nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_crc_errors")
 
 #: As a field says that no program computes on a GPU.
-NOBODY = "none"
+NO_PROCESS = "none"
 
 
 def counters(gpu: xml.Element) -> dict[str, Scalar]:
@@ -75,7 +75,7 @@ def processes(gpu: xml.Element, proc: str) -> str:
             pid = (entry.findtext("pid") or "").strip() or "?"
             name = (entry.findtext("process_name") or "").strip() or "?"
             found.append(f"{pid} {owner(pid, proc)} {name}")
-    return "; ".join(found) or NOBODY
+    return "; ".join(found) or NO_PROCESS
 
 
 def owner(pid: str, proc: str) -> str:

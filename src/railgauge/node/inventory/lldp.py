@@ -1,7 +1,7 @@
 """Which port of a switch each interface hangs on, as LLDP's neighbours say: `lldpctl -f json`.
 
 lldpd(8) writes one interface as an object and several as an array of objects (lldpd issue 236), and
-a chassis that has told no name without the name's key.
+a chassis that has sent no name without the name's key.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _neighbours(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _switch(chassis: Any) -> str:
-    """Its name, or where it has told none its id; "" where there is neither."""
+    """Its name, or where it has sent none its id; "" where there is neither."""
     if not isinstance(chassis, dict):
         return ""
     names = [name for name, about in chassis.items() if name != "id" and isinstance(about, dict)]

@@ -55,7 +55,7 @@ SYSCTLS = (
     "vm.zone_reclaim_mode",
 )
 
-#: Kernel modules whose version counts, where they are loaded.
+#: Kernel modules with a version that counts, where they are loaded.
 MODULES = (
     *("mlx5_core", "mlx5_ib", "mlx4_core", "ib_core", "ib_uverbs", "rdma_cm", "rdma_rxe"),
     *("bnxt_en", "bnxt_re", "ice", "irdma", "efa", "ena", "cxgb4", "qede", "hfi1", "bonding"),
@@ -132,7 +132,7 @@ def sysctl(proc: Path, name: str) -> int | str:
 def command_line(text: str) -> dict[str, Scalar]:
     """The kernel's parameters; True for one without a value, all values of one that is repeated.
 
-    What stands behind `--` is for init. Nobody's secrets are kept.
+    What stands behind `--` is for init. Secrets are not kept.
     """
     if not text.endswith("\n"):
         raise FactError("the kernel's command line is broken off")

@@ -72,7 +72,7 @@ def pcie_sizes(text: str) -> dict[str, Scalar]:
 def flint(text: str) -> dict[str, Scalar]:
     """Firmware in the flash, and the rest of `mstflint q`.
 
-    With a new image burnt and no reset yet, `FW Version(Running)` stands beside `FW Version`.
+    With a new image burnt and no reset yet, `FW Version(Running)` stands next to `FW Version`.
     """
     names = {
         "FW Version": "firmware_stored",

@@ -1,7 +1,7 @@
 """What a node does to NCCL, whatever a job sets: settings in its files, and plugins.
 
     nccl/conf/etc/NCCL_ALGO          of /etc/nccl.conf
-    nccl/conf/home/NCCL_ALGO         of ~/.nccl.conf of who takes the inventory
+    nccl/conf/home/NCCL_ALGO         of ~/.nccl.conf of the user that takes the inventory
     nccl/environment/NCCL_ALGO       of /etc/environment, /etc/security/pam_env.conf, /etc/profile.d
     nccl/module/hpcx/2.20/NCCL_ALGO  of an environment module in MODULEPATH, or the usual folders
     nccl/plugin/libnccl-net.so       where a library is that NCCL would load, and its digest
@@ -28,7 +28,7 @@ from railgauge.node.inventory.machine import HIDDEN
 from railgauge.node.inventory.sheet import Places, Sheet, raw_text
 from railgauge.node.system.rdma_devices import FactError, names_in
 
-#: Where distributions, CUDA, HPC-X and clouds keep libraries, beside those of /etc/ld.so.conf.
+#: Where distributions, CUDA, HPC-X and clouds keep libraries, besides those of /etc/ld.so.conf.
 _LIBRARIES = (
     *("usr/lib64", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu"),
     *("usr/local/lib", "usr/local/lib64", "usr/local/cuda/lib64"),

@@ -87,7 +87,7 @@ THROTTLES = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "s
 _IMEX = ("imex/domain_state", "imex/nodes", "imex/nodes_ready")
 
 #: `nvidia-smi -q -x` that takes longer, in seconds, waits for a GPU: one that hangs, or that the
-#: driver starts anew for each program without persistence mode. NVIDIA names no time: a choice of
+#: driver starts again for each program without persistence mode. NVIDIA names no time: a choice of
 #: ours.
 SLOW_SMI_S = 10.0
 
@@ -313,7 +313,7 @@ def nvlinks(text: str) -> dict[int, dict[str, Scalar]]:
     if gpu in rates and len(counts) > 1 and counts[-1] != counts[-2]:
         del rates[gpu]
     elif gpu in rates and len(counts) == 1:
-        # Nothing tells whether these are all.
+        # It is not known whether these are all.
         rates.clear()
     by_gpu = dict(inactive)
     for number_of, links in rates.items():

@@ -76,7 +76,7 @@ class Sheet:
                 self.fields[prefix + name] = value
 
     def add(self, other: Sheet) -> None:
-        """What `other` knows beside this one; of a field that both know, this one's value stays."""
+        """Add what `other` knows; of a field that both know, this one's value stays."""
         self.fields = {**other.fields, **self.fields}
         self.unknown = {
             key: why

@@ -37,7 +37,7 @@ from railgauge.node.system import processes
 from railgauge.node.system.tool_call import address_of, look_up, node_name, search_path
 from railgauge.node.transport import protocol
 
-#: Time that a side, once told to end, has to undo what it changed on the node.
+#: Time that a side, once ordered to end, has to undo what it changed on the node.
 STOP_S = 5.0
 #: Time for what clears up after it; Slurm kills all of a job 30 s after its SIGTERM (KillWait).
 CLEAR_S = 20.0
@@ -61,7 +61,7 @@ Ended = Callable[[str], None]
 class Side(Protocol):
     """A side of a place that has been started."""
 
-    def tell(self, message: protocol.Message) -> None:
+    def send(self, message: protocol.Message) -> None:
         """Pass on a message of the conductor."""
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class ForkedSide:
         connection.setblocking(False)
         self._loop.add_reader(connection.fileno(), self._read)
 
-    def tell(self, message: protocol.Message) -> None:
+    def send(self, message: protocol.Message) -> None:
         self._unsent += json.dumps(message).encode() + b"\n"
         self._write()
 
@@ -260,7 +260,7 @@ class Agent(protocol.AgentLink):
             if side is not None and do == "stop":
                 side.stop()
             elif side is not None and do in ("go", "mail", "other_ended"):
-                side.tell(message)
+                side.send(message)
             elif side is not None:
                 raise protocol.ProtocolError(f"the conductor says {do!r}")
 

@@ -2,9 +2,9 @@
 
     python3 -m railgauge.node.orchestration.conductor sweep.json  # in a batch script
 
-It starts the agents with one `srun`, over whose standard input they learn where it listens and the
+It starts the agents with one `srun`. On its standard input they get where it listens and the
 sweep's secret; runs the rounds of the list (server.py, rounds.py); and leaves `raw.jsonl.gz`
-(results_file.py) beside it.
+(results_file.py) next to it.
 
 Exit code 0 where every place came to an event, also a bad one; 143 at SIGTERM; 2 where the list or
 this node does not allow a sweep; 1 otherwise.
@@ -30,7 +30,7 @@ from railgauge.node.system.tool_call import node_name
 from railgauge.node.transport import results_file
 from railgauge.slurm.nodes import fold
 
-#: Open files besides a connection for each node: strangers, and the sweep's own files.
+#: Open files besides a connection for each node: rejected connections, and the sweep's own files.
 _FILES = 600
 
 _SECRET_BYTES = 32

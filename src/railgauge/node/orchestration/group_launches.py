@@ -12,7 +12,7 @@ many bad groups as there are parts would have to be spread over all of them to p
 The list is a LaunchList (node/orders/ranks.py), as `sweep.json`.
 
 All goes into `raw.jsonl.gz` (results_file.py): a `launch` event for each, and behind it what its
-ranks left. Ranks are counted anew in every group: `rank0` of a place is the first of its group.
+ranks left. Ranks are counted from 0 in every group: `rank0` of a place is the first of its group.
 
 Exit code 0 where every group came to an event, also a bad one; 143 at SIGTERM; 2 where the list or
 this node does not allow it; 1 otherwise.
@@ -121,7 +121,7 @@ def rank_failure(lines: Sequence[Document | None], text: str, end: str) -> str:
 
 
 def split(places: Sequence[int], parts: int) -> list[Sequence[int]]:
-    """Cut into `parts` parts (fewer where there are fewer places) whose sizes differ by one at
+    """Cut into `parts` parts (fewer where there are fewer places). Their sizes differ by one at
     most.
     """
     count = min(parts, len(places))

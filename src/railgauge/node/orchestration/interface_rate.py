@@ -33,7 +33,7 @@ class InterfaceRate(NamedTuple):
     """What the busiest device of a side carried in its busier direction, headers included: the mean
     over the call, the tool's own start and end in it; and where the device was sampled for long
     enough, the rate while it was under way, and for how long that was, 0 where its counter does not
-    tell. `seconds` are the call's.
+    count. `seconds` are the call's.
     """
 
     mean_gbits: float
@@ -71,7 +71,7 @@ def rates(places: Mapping[Any, Mapping[str, InterfaceRate]]) -> dict[Any, float]
     """The rate at places under one condition, each with what its sides carried, by their roles.
 
     It is the rate while traffic was under way, by the slower side, as the sender counts what it
-    sends again. Who sent for a shorter time than the others, as a link came late or went early,
+    sends again. A place that sent for a shorter time, as a link came late or went early,
     has no more for that. Where not all places were sampled for long enough, it is for all of them
     what arrived, over the whole time of the client; and so it is of a client that took far longer
     than the others.
@@ -104,7 +104,7 @@ def _arrived(sides: Mapping[str, InterfaceRate]) -> float:
 
 
 def resent(line: Mapping[str, Any]) -> int:
-    """The TCP segments that the node of a side sent again, whoever's they are, by its exit line."""
+    """The TCP segments that the node of a side sent again, for all programs, by its exit line."""
     below: Any = line
     for name in ("facts", "counters", "counters", RESENT):
         below = below.get(name) if isinstance(below, dict) else None
@@ -123,8 +123,8 @@ def bound(rates: Sequence[float | None], slower: float) -> float:
 
 def bound_since(shares: Sequence[float | None], change: float) -> float:
     """The share of what went there before, below which a pair is bad: `change` below the median of
-    all pairs. Where the pairs differ by little, half of it: one run leaves nobody able to tell
-    whether that is the change. By how much they differ, those above the median tell: a fault, or a
+    all pairs. Where the pairs differ by little, half of it: one run does not show
+    whether that is the change. Those above the median show how much they differ: a fault, or a
     host that stops for a moment, makes pairs slower, many at once, and none faster.
     """
     known = [share for share in shares if share is not None]

@@ -38,18 +38,18 @@ from railgauge.node.transport.results_file import NO_ANSWER, Event
 #: Time for an agent to say that it has taken an order, or that it is there. One that has work and
 #: says nothing for this long is asked.
 ANSWER_S = 20.0
-#: Time for an agent to end a side that it was told to end.
+#: Time for an agent to end a side that it was ordered to end.
 STOPPED_S = 20.0
 #: Time a round waits for places that are not prepared when the round before has ended.
 GRACE_S = 5.0
 #: The next round is prepared this long after the go: the tools have begun and are not disturbed.
 EARLY_S = 1.0
-#: Places that are told to go before other messages are handled.
+#: Places that get their start before other messages are handled.
 AT_ONCE = 64
 #: How often limits are checked.
 TICK_S = 0.5
 #: A check that comes so much later than it was to: this host stood still, or was too busy to hear
-#: agents, whose limits are so much later then.
+#: agents; their limits are so much later then.
 LATE_S = 1.0
 #: How often the file that asks for an early end is looked at.
 ENOUGH_S = 2.0
@@ -77,14 +77,14 @@ class Place:
         self.waits, self.live = set(roles), set(roles)
         self.outcome, self.why = "done", ""
         self.asked_at = time.monotonic()
-        #: for how long the conductor stood still since it was last told something
+        #: for how long the conductor stood still since its last message
         self.stood_s = 0.0
         self.started_at: float | None = None
         self.stopped_at: float | None = None
 
 
 class Rounds:
-    """All rounds of a sweep, over connections that somebody else has."""
+    """All rounds of a sweep, over connections that its caller owns."""
 
     def __init__(self, sweep: Sweep, send: Send, write: Write, drop: Callable[[str, str], None]):
         """`send` brings a message to a node's agent, `write` keeps an event, and `drop` is called
@@ -94,10 +94,10 @@ class Rounds:
         self.lost: dict[str, str] = {}
         #: how many rounds were listed
         self._listed = len(sweep.rounds)
-        #: place that was told to prepare -> its round
+        #: place that was ordered to prepare -> its round
         self._begun: dict[int, int] = {}
         self._current: dict[int, Place] = {}
-        #: round that was told to prepare -> its places that have not ended
+        #: round that was ordered to prepare -> its places that have not ended
         self._left: dict[int, int] = {}
         self._unready: dict[int, int] = {}
         #: node -> time of its last message; and time at which it was since asked whether it is
@@ -117,7 +117,7 @@ class Rounds:
         self._resent: dict[int, int] = {}
         #: what a place that is measured again is like
         self._like: dict[int, int] = {}
-        #: the places that are measured while all else is quiet, to tell load from a fault
+        #: the places that are measured while all else is quiet, to distinguish load from a fault
         self._quiet: set[int] = set()
         #: condition -> how long good places took
         self._took: dict[int, list[float]] = {}
@@ -129,7 +129,7 @@ class Rounds:
     # --- a round ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run all rounds in their order, and then the retests that tell which node is at fault."""
+        """Run all rounds in their order, and then the retests that show which node is at fault."""
         rounds, began, number = self._sweep.rounds, 0.0, 0
         while number < len(rounds) and not self._is_enough():
             self._prepare(number, early=False)
@@ -156,11 +156,11 @@ class Rounds:
                 self._add_round(number - self._listed + 1)
 
     def _is_enough(self) -> bool:
-        """Whether those who ordered the sweep have asked for an early end."""
+        """Whether the caller of the sweep has asked for an early end."""
         now = time.monotonic()
         if self._sweep.enough and not self._enough and now - self._looked > ENOUGH_S:
             self._looked = now
-            # By opening it, of which a network's file system asks the server.
+            # By opening it: then a network's file system asks the server.
             with contextlib.suppress(OSError):
                 self._enough = bool(Path(self._sweep.enough).read_bytes())
         return self._enough
@@ -180,7 +180,7 @@ class Rounds:
 
     def _add_round(self, number: int) -> None:
         """Add a round of pairs under one condition where a suspect is not confirmed yet; else of
-        one pair, where a quiet round tells load from a fault.
+        one pair, where a quiet round distinguishes load from a fault.
         """
         conditions: dict[int, list[int]] = {}
         for index in self._good:
@@ -242,7 +242,7 @@ class Rounds:
         return roles["server"], roles["client"]
 
     def _labels(self, index: int) -> tuple[str, ...]:
-        """What a place has beside its ends, as its name has it."""
+        """What a place has besides its ends, as its name has it."""
         return tuple(self._sweep.places[index].name.split(":")[2:])
 
     def _judged(self, places: Sequence[int]) -> dict[int, bool | None]:
@@ -441,7 +441,7 @@ class Rounds:
             place.outcome, place.why = outcome, why
 
     def _ended(self, place: Place, role: str, outcome: str, why: str) -> None:
-        """A side of a place is over; tell the other one."""
+        """A side of a place is over; report that to the other one."""
         if outcome:
             self._note_outcome(place, outcome, why)
         place.live.discard(role)

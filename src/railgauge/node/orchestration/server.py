@@ -27,7 +27,7 @@ MOST_UNPROVED = 512
 END_S = 10.0
 #: Objects that are made before Python looks for reference cycles among them.
 _COLLECT_OBJECTS = 100_000
-#: How many addresses of strangers are recorded.
+#: How many rejected addresses are recorded.
 _NAMED = 10
 
 
@@ -117,7 +117,7 @@ class AgentEnd(protocol.ConductorLink):
         if self._timer is not None:
             self._timer.cancel()
         if not self.proved:
-            # Nothing that a stranger has sent is waited for.
+            # Nothing more of a connection without a proof is waited for.
             self.transport.abort()
             self._listener.on_disconnect(self)
         elif self.ended is not None:
@@ -143,7 +143,7 @@ class Conductor:
     # --- agents ----------------------------------------------------------------------------------
 
     async def listen(self, listening: socket.socket) -> asyncio.AbstractServer:
-        """Let in who comes to that socket."""
+        """Accept connections at that socket."""
         backlog = len(self.orders.nodes) + MOST_UNPROVED
         loop = asyncio.get_running_loop()
         return await loop.create_server(self.listener.open, sock=listening, backlog=backlog)
@@ -248,7 +248,7 @@ async def conduct(
     launcher: Launcher,
     writer: results_file.Writer,
 ) -> int:
-    """The whole sweep, whose agents `launcher` starts; the exit code."""
+    """Run the whole sweep, with agents that `launcher` starts; the exit code."""
     began, loop = time.monotonic(), asyncio.get_running_loop()
     conductor = Conductor(orders, secret, writer.write)
     loop.add_signal_handler(signal.SIGTERM, conductor.stop, "SIGTERM")

@@ -1,6 +1,6 @@
 """A side of a place, in a process of its own below the agent of its node.
 
-It is forked, not started anew: where the CPU is emulated, an interpreter takes seconds to start. It
+It is forked, not started again: on an emulated CPU an interpreter takes seconds to start. It
 is in a session of its own, adopts what its tools leave behind, and ends all of that when it ends.
 """
 
@@ -84,6 +84,6 @@ def _run(program: str, place: PlaceOrder[Any], role: str, channel: Channel) -> i
         return 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        # Where a signal came before it was told to, a keeper does its work once this process ends.
+        # If a signal came before that order, a keeper does its work once this process ends.
         processes.end_children(but_keepers=True)
         sys.stderr.flush()

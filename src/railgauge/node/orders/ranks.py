@@ -52,7 +52,7 @@ class RanksOrder(Order):
 
 @dataclasses.dataclass(frozen=True)
 class ProgramOrder(Order):
-    """An MPI program of its own, beside a transfer."""
+    """An MPI program of its own, next to a transfer."""
 
     tool: str
     argv: tuple[str, ...]

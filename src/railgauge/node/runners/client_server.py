@@ -13,7 +13,7 @@ In the tools' argv, {port} is the server's port, {server} its address; {own_addr
 `interface` that the side should use; {device}, {ib_port} and {gid_index} are those of the rail that
 `rdma` names for the side.
 
-With `contention` the tool runs on CPUs that are kept busy, or beside such (cpu_load.py).
+With `contention` the tool runs on CPUs that are kept busy, or next to such CPUs (cpu_load.py).
 
 With `least_gbits` the other direction is measured too where the first was slower (reverse.py);
 where the client's node sent more segments again than `most_resent` the pair is bad (rounds.py);
@@ -112,7 +112,7 @@ class Lane:
         self.number = number
         self.facts: Facts = {}
         self.values: Values = {}
-        #: what belongs to the exit line beside the outputs, by name
+        #: what belongs to the exit line next to the outputs, by name
         self.files: dict[str, str] = {}
 
     def call(self, role: str, **values: str) -> Call:
@@ -216,7 +216,7 @@ def serve(pair: Pair, lanes: list[Lane], peer: Peer) -> list[Call]:
 
 
 def after(servers: Sequence[Call], peer: Peer) -> None:
-    """Let servers end that have had a client; those that nobody came to never would."""
+    """Let servers end that have had a client; those without a client never would."""
     deadline = time.monotonic() + _AFTER_S
     for server in servers:
         if peer.other_ended and not peer.other_ran:

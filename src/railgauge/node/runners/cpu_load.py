@@ -1,4 +1,4 @@
-"""A side's part in a measurement beside load: which CPUs its tool has, and which are kept busy.
+"""A side's part in a measurement next to load: which CPUs its tool has, and which are kept busy.
 
 The order names the `state` of the host: idle; busy, on the tool's own CPUs; beside, on others; far,
 where the host is idle and the tool on another NUMA node than its NIC. The tool is bound to `cores`
@@ -98,12 +98,12 @@ def _place(order: CpuLoadOrder, role: str, facts: Facts) -> None:
     if on is not None:
         contention["on"] = on.host
         return
-    beside = allowed - {sibling for cpu in tool for sibling in _siblings(cpu)}
-    if state == "beside" and not beside:
+    others = allowed - {sibling for cpu in tool for sibling in _siblings(cpu)}
+    if state == "beside" and not others:
         raise PathError(
             f"this node has no CPU other than the tool's, {folded(tool)}, of {folded(allowed)}"
         )
-    contention["stressed"] = folded(beside if state == "beside" else tool)
+    contention["stressed"] = folded(others if state == "beside" else tool)
 
 
 def _nowhere_far(facts: Facts, why: str, numa: list[int]) -> NoReturn:
@@ -128,7 +128,7 @@ def _siblings(cpu: int) -> frozenset[int]:
 
 
 def _argv(order: CpuLoadOrder, role: str, contention: Facts) -> list[str]:
-    """How the stressors, or whoever looks at an idle host, are started."""
+    """How the stressors, or the watcher of an idle host, are started."""
     wanted: Facts = {}
     if order.state in ("busy", "beside"):
         wanted = {"program": list(order.program), "at_most_s": order.at_most_s}
@@ -171,7 +171,7 @@ class _Stressors:
             self._in.write(f"{line}\n".encode())
             self._in.flush()
 
-    def hear(self, limit_s: float) -> Facts:
+    def receive(self, limit_s: float) -> Facts:
         """The next line of the stressors; PathError where none comes."""
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._rest:
@@ -198,7 +198,7 @@ class _Stressors:
     def look(self) -> Facts:
         """The state of the CPUs now."""
         self._write(stressor.LOOK)
-        return self.hear(_LOOK_S)
+        return self.receive(_LOOK_S)
 
     def end(self) -> None:
         """End the stressors, by closing their input."""
@@ -215,8 +215,8 @@ class _Stressors:
 
 def _own_user_s() -> float:
     """What this side and its tool used of their CPUs so far, without the kernel's part."""
-    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(resource.getrusage(one).ru_utime for one in whose)
+    used_by = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(resource.getrusage(one).ru_utime for one in used_by)
 
 
 @contextlib.contextmanager
@@ -234,7 +234,7 @@ def made(order: CpuLoadOrder | None, role: str, facts: Facts, peer: Peer) -> Ite
         stressors = _Stressors(_argv(order, role, contention)) if loads else None
     try:
         with _no_state_in(facts):
-            before = stressors.hear(_BEGIN_S) if stressors else None
+            before = stressors.receive(_BEGIN_S) if stressors else None
             host = contention.get("on")
             numa = before["numa_nodes"] if before and host else []
             if before and host and order.state == "far" and len(numa) < 2:
@@ -259,6 +259,6 @@ def _look_back(stressors: _Stressors, contention: Facts) -> None:
     try:
         contention["after"] = stressors.look()
         stressors.end()
-        contention["end"] = stressors.hear(_LOOK_S) if "running" in contention["before"] else {}
+        contention["end"] = stressors.receive(_LOOK_S) if "running" in contention["before"] else {}
     except PathError as error:
         contention["lost"] = str(error)

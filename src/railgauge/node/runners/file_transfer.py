@@ -1,15 +1,15 @@
 """Move a set of files between two nodes.
 
-As `client_server`, whose part it is, with more to do on both sides. The sender's side makes the
-files, leaves their sums as `manifest.json` and tells them to the other; the client's makes the
+As `client_server`, with more to do on both sides. The sender's side makes the
+files, leaves their sums as `manifest.json` and sends them to the other; the client's makes the
 other an `offer`; the server's starts a server of this place's own and says that it is `ready`; the
 client's runs the tool; the receiver's side puts what arrived into the facts of its exit line.
 
 Keys and passwords are made for this one transfer, in a folder of the node's own that only this
 user can read: {scratch}, and {remote} for that of the other side; servers and their clients work in
 it.
-What the other side must know of them is told to it, public keys as well as a password or WDT's URL;
-nothing keeps what is told. When the side ends, however it ends, its folder goes.
+What the other side must know of them is sent to it, public keys as well as a password or WDT's URL;
+nothing keeps what is sent. When the side ends, however it ends, its folder goes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from railgauge.node.system.network_path import PathError
 from railgauge.node.system.tool_call import KINDS, OUTPUT_BYTES, Call, filled, start
 from railgauge.node.transport.channel import Peer
 
-#: A server that is told to end has so long.
+#: A server that is ordered to end has so long.
 STOP_S = 10
 #: Files take whole blocks of the file system.
 BLOCK_BYTES = 4096
@@ -168,14 +168,14 @@ class Side:
             # Nothing came; that nothing is proved is said by there being no sums.
             return
         try:
-            # It was told before anything of them was sent.
+            # It was sent before anything of them.
             manifest = self.peer.receive(_MANIFEST, 0) or {}
             self.facts["arrived"] = file_set.verify(folder, manifest)
         except (OSError, ValueError) as error:
             self.facts["arrived_unknown"] = f"{type(error).__name__}: {error}"
 
     def write_configuration(self, values: Values) -> None:
-        """The files that the tool reads; a second try on another port writes them anew."""
+        """The files that the tool reads; a second try on another port writes them again."""
         for path, text in self.transfer.configuration.get(self.role, {}).items():
             target, content = filled([path, text], values)
             with contextlib.suppress(FileNotFoundError):
@@ -183,7 +183,7 @@ class Side:
             write_private(target, content)
 
     def environment(self) -> dict[str, str]:
-        """Without a home whose files could change what the tool does."""
+        """Without a home: its files could change what the tool does."""
         return {**os.environ, "HOME": self.folder}
 
     def secret(self) -> str:
@@ -194,7 +194,7 @@ class Side:
         return str(secret)
 
 
-# ---- servers of this job's own, which end when they are told to ------------------------------
+# ---- servers of this job's own, which end when ordered to ----------------------------------
 
 
 def _run_quietly(argv: list[str], text: str = "") -> None:
@@ -216,7 +216,7 @@ def _run_quietly(argv: list[str], text: str = "") -> None:
 
 
 class Server:
-    """What the sides of one kind of server tell each other before it starts."""
+    """What the sides of one kind of server send each other before it starts."""
 
     def offer(self, side: Side) -> dict[str, str]:
         """What the client's side prepares; anybody may read it."""
@@ -250,7 +250,7 @@ class Ssh(Server):
 
 
 class Ftp(Server):
-    """proftpd for one user, whose password is of this run."""
+    """proftpd for one user, with a password of this run."""
 
     def prepare(self, side: Side, offer: dict[str, str]) -> dict[str, str]:
         password = secrets.token_urlsafe(32)
@@ -270,7 +270,7 @@ SERVERS: dict[str, Server] = {"ssh": Ssh(), "ftp": Ftp()}
 
 
 def stop(server: Call) -> None:
-    """End a server that is to serve until it is told to end: that it did not is a failure."""
+    """End a server that is to serve until it is ordered to end: that it did not is a failure."""
     if server.ended or server.process is None:
         server.wait(0)
         code = "" if server.exit_code is None else f", exit code {server.exit_code}"
@@ -316,11 +316,11 @@ def connect_to_daemon(side: Side, ready: dict[str, Any]) -> Call:
     return Call("client", filled(side.order.client, values), environment, side.cpus)
 
 
-# ---- WDT, whose receiver ends by itself, and tells where it listens on its output ------------
+# ---- WDT: its receiver ends by itself, and prints where it listens ----------------------------
 
 
 class WdtCall(Call):
-    """A call whose outputs are kept without keys: `urls` gets the connection URLs on them."""
+    """A call with outputs that are kept without keys: `urls` gets the connection URLs on them."""
 
     def __init__(self, role: str, argv: list[str], cpus: Iterable[int], url: str = "") -> None:
         self.urls: queue.Queue[str] = queue.Queue()

@@ -76,7 +76,7 @@ def result_of(written: Path) -> Any | None:
 
 class RankCall(Call):
     """A call that writes its outputs to the shared folder as it goes: of a job that hangs, or dies
-    with its node, they tell why.
+    with its node, they show why.
     """
 
     def _open(self, argv: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
@@ -185,7 +185,7 @@ def watched(order: RanksOrder, facts: dict[str, Any]) -> Iterator[None]:
 def _ways(wanted: WatchOrder, facts: dict[str, Any]) -> dict[str, list[str]]:
     """The interfaces beneath each device; over sockets each interface, and its links if a bond.
 
-    Where nobody names them, only those with a cable: containers' come and go.
+    Where they are not named, only those with a cable: containers' come and go.
     """
     if wanted.devices:
         facts["netdevs"] = netdevs = netdevs_of(wanted.devices)

@@ -75,7 +75,7 @@ def sent_bytes(lane: client_server.Lane) -> int:
     return int(read_sysfs(path) or 0)
 
 
-def run_beside(order: ProgramOrder, lane: client_server.Lane, transfer: Call, rank: int) -> Call:
+def run_during(order: ProgramOrder, lane: client_server.Lane, transfer: Call, rank: int) -> Call:
     """The MPI program while `transfer` runs; what became of that is in the facts."""
     before, began = sent_bytes(lane), time.monotonic()
     program = mpi(order, "beside", rank, lane.facts)
@@ -102,7 +102,7 @@ def serve(orders: MpiUnderLoadOrder, lane: client_server.Lane, rank: int) -> tup
         if not wait_for("flowing.json", limit_s, given_up="client.json"):
             server.wait(10)
             return server, idle
-        program = run_beside(orders.mpi, lane, server, rank)
+        program = run_during(orders.mpi, lane, server, rank)
         server.wait(orders.order.run_limit_s)
         return server, program
     finally:
@@ -126,7 +126,7 @@ def connect(orders: MpiUnderLoadOrder, lane: client_server.Lane, rank: int) -> t
                 return client, idle
             time.sleep(client_server.POLL_S)
         write_whole("flowing.json", {})
-        program = run_beside(orders.mpi, lane, client, rank)
+        program = run_during(orders.mpi, lane, client, rank)
         client.wait(orders.order.run_limit_s)
         return client, program
     finally:
@@ -145,7 +145,7 @@ def alone(orders: MpiUnderLoadOrder, role: str, rank: int) -> bool:
     return program.exit_code == 0
 
 
-def beside(orders: MpiUnderLoadOrder, role: str, rank: int) -> bool:
+def during(orders: MpiUnderLoadOrder, role: str, rank: int) -> bool:
     """The second step's part of this node; whether both programs ended well."""
     work = serve if role == "server" else connect
     lane = client_server.lanes_of(orders.place)[0]
@@ -181,7 +181,7 @@ def main() -> int:
     # The launcher's own number of this task.
     rank = int(os.environ.get(orders.rank_variable, roles[0] == "client"))
     try:
-        step = alone if sys.argv[2] == "alone" else beside
+        step = alone if sys.argv[2] == "alone" else during
         return 0 if step(orders, roles[0], rank) else 1
     finally:
         # A signal may come while a tool is being started.

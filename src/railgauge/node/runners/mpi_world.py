@@ -1,7 +1,7 @@
 """Start MPI and say who is in the world: `world of N: rank R on HOST`, once a rank.
 
 Calls the library directly, so that it needs no compiler and no mpi4py on the node. Each rank
-prints its own line; the size that it prints is the one that MPI told it.
+prints its own line; the size that it prints is the one that MPI gave it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME_BYTES = 1024
 
 
 class World:
-    """MPI's world, as MPI tells it: `size`, this process's `rank`, its `host`.
+    """MPI's world, as MPI reports it: `size`, this process's `rank`, its `host`.
 
     OSError or ValueError where there is no MPI, RuntimeError where it does not start.
     """
@@ -95,7 +95,7 @@ def library_version() -> str:
     mpi, _ = load_library()
     text, length = ctypes.create_string_buffer(_VERSION_BYTES), ctypes.c_int()
     mpi.MPI_Get_library_version(text, ctypes.byref(length))
-    # MPICH tells how it was built in further lines.
+    # MPICH prints how it was built in further lines.
     return " ".join(text.value.decode().partition("\n")[0].split())
 
 

@@ -1,9 +1,9 @@
 """The same direction of a pair once more, where a side's tool ended well and could not measure.
 
 perftest finds out how fast the CPU's counter ticks. Where it has no CPU for some milliseconds just
-then, as on a busy host, it prints no number; of the link that says nothing. What tells so in a
+then, as on a busy host, it prints no number; of the link that says nothing. What shows that in a
 tool's output is the order's expression `unmeasured`. What is left of the second run has the roles
-`anew/server` and `anew/client`; there is no third one. A run of which a side failed has no second.
+`anew/server` and `anew/client`; there is no third one. A run with a failed side has no second.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Prints a line of JSON once all stressors are at work, one more for every line `look` of standard
 input, and a last one when that is over: the stressors then end, as they do however this process
-ends. An empty line says that whoever asked for them still lives; where no line comes for `SILENT_S`
+ends. An empty line says that the side that asked for them lives; if none comes for `SILENT_S`
 they end too: a connection from a machine that lost its power stays open. They run for `at_most_s`
 by themselves. `cpus` are those to load, or with `but` all others of the machine; without `program`
 nothing is started, and the lines say what else loads these CPUs.
@@ -34,7 +34,7 @@ BEGIN_S = 20.0
 #: The line that asks for the state now.
 LOOK = "look"
 
-#: How often whoever asked for stressors says that it lives, and the silence after which they end:
+#: How often the side that asked for stressors says that it lives; the silence that ends them:
 #: a side that measures on a busy host may be late several times running.
 BEAT_S = 3.0
 SILENT_S = 30.0
@@ -150,7 +150,7 @@ def _refuse(why: str) -> NoReturn:
 
 def _busy_s() -> dict[int, float]:
     """CPU -> seconds of its programs, and of other guests (proc(5)): not the kernel's, which works
-    for whoever sends, nor that of this machine's own guests.
+    for a sender, nor that of this machine's own guests.
     """
     busy_s = {}
     for line in Path("/proc/stat").read_text().splitlines():

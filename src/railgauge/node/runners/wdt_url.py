@@ -3,9 +3,9 @@
 The key must not reach a log, an exit line, the arguments of a process, or a file. So the runner
 reads the receiver's stdout and stderr through pipes, `keep_redacted` keeps what may be kept, and
 the sender reads the URL from its stdin. From one node to the other it goes over the sweep's own
-connections (`railgauge.node.transport.protocol`), which nobody can join or alter, and whoever
-listens on the network between the nodes can read: he may write to the receiver's folder while the
-transfer runs, and decrypt what was recorded of random test data.
+connections (`railgauge.node.transport.protocol`), which no other program can join or alter. One
+that listens on the network between the nodes can read the URL: it may write to the receiver's
+folder while the transfer runs, and decrypt what was recorded of random test data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEYS = (
 def redacted(text: str) -> str:
     """`text` without any encryption key of WDT, and without the hash that WDT logs of a key.
 
-    Whole lines only: a key whose beginning is in another piece of text cannot be recognised.
+    Whole lines only: a key that begins in another piece of text cannot be recognised.
     """
     for key in _KEYS:
         text = key.sub(rf"\g<1>{REDACTED}", text)

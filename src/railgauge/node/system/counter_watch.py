@@ -21,8 +21,8 @@ class Watch:
     """The counters around a test, and the peak rates during it.
 
     The snapshots are of the whole node; `sampled` restricts the peak rates, and what drivers count
-    beside the kernel, to these RDMA devices and interfaces. `budgets` are patterns of counters
-    that somebody judges: those that match nothing here are told.
+    besides the kernel, to these RDMA devices and interfaces. `budgets` are patterns of counters
+    that a check judges: those that match nothing here are reported.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Watch:
         self._sampler.start()
 
     def stop(self) -> dict[str, Any]:
-        """The record, ready for JSON; `snapshot_s` is what the two snapshots took beside it."""
+        """The record, ready for JSON; `snapshot_s` is what the two snapshots took besides it."""
         ended_s = time.monotonic()
         sampled = self._sampler.stop()
         began_s = time.monotonic()

@@ -2,7 +2,7 @@
 
 Names: `rdma/<device>/<port>/counters/<name>`, `rdma/<device>/<port>/hw_counters/<name>`,
 `rdma/<device>/hw_counters/<name>`, `net/<interface>/<name>` and `ethtool/<interface>/<name>`; what
-the whole node sent again by TCP is `tcp/RetransSegs`. `root` stands for `/sys`, beside `/proc`.
+the whole node sent again by TCP is `tcp/RetransSegs`. `root` stands for `/sys`, next to `/proc`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Delta(NamedTuple):
     """What changed between two snapshots.
 
     `reset` has the counters that went backwards, `gone` and `new` those of one snapshot only: a
-    device was reset, removed or made anew. Gauges that a driver lists among its counters (queue
+    device was reset, removed or made again. Gauges that a driver lists among its counters (queue
     lengths, temperatures) may go backwards too.
     """
 
@@ -78,7 +78,7 @@ def full(counts: Counts) -> list[str]:
 
 
 def interfaces(root: str) -> list[str]:
-    """The network interfaces but the loopback; `bonding_masters` beside them is a file."""
+    """The network interfaces but the loopback; `bonding_masters` next to them is a file."""
     folder = Path(root, "class/net")
     return [n for n in names_in(folder) if n != "lo" and (folder / n / "statistics").is_dir()]
 

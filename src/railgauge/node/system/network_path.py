@@ -186,7 +186,7 @@ def ring_sizes(text: str) -> Facts:
 def _find_rail(wanted: RailOrder, rail: int, facts: Facts) -> None:
     """Into `facts`: the device behind a rail, its port, the state of that and the GID to use.
 
-    PathError, and the fact `rail_missing`, where it is not there, or nothing tells which one it is.
+    PathError, and the fact `rail_missing`, where it is not there, or is not known.
     """
     there = [(d, p) for d in rdma_devices.devices(wanted.devices) for p in rdma_devices.ports(d)]
     known, names = rdma_devices.rail_ports(wanted.names, there), wanted.names
@@ -351,7 +351,7 @@ _SOCKETS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 def unsent(port: int) -> int:
     """Bytes that this node has for that port of others, and that have not arrived; also of sockets
-    whose program has ended.
+    with a program that has ended.
     """
     waiting = 0
     for table in _SOCKETS:

@@ -116,7 +116,7 @@ def numbers_in(folder: Path) -> list[int]:
 
 
 def devices(pattern: str, root: str = "/sys") -> list[str]:
-    """The RDMA devices whose whole name matches the regular expression, in natural order."""
+    """The RDMA devices with a whole name that matches the regular expression, in natural order."""
     return [n for n in names_in(Path(root, "class/infiniband")) if re.fullmatch(pattern, n)]
 
 
@@ -155,7 +155,7 @@ def port_facts(device: str, port: int, root: str = "/sys") -> dict[str, Any]:
     """What sysfs and `ibv_devinfo` say of a port; what cannot be had stands under `unknown`.
 
     `rate`, `lid` and the PCIe speeds are text as in sysfs; `numa_node` is -1 where the machine
-    has one node only or does not say. `active_mtu_from` tells `ibv_devinfo` from a derived value.
+    has one node only or does not say. `active_mtu_from`: `ibv_devinfo`, or derived.
     """
     home, at = _home(device, root), _port(device, port, root)
     return collect(

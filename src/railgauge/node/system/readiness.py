@@ -3,7 +3,7 @@
     python3 -m railgauge.node.system.readiness '{"names": {"n2": ["n2", "10.0.0.2"]}, "tools": {}}'
 
 Prints lines of four fields with tabs between them: MARK, the node, what the line is about, a JSON
-value. It writes no file: what a node does not share with the login node no shared file can tell.
+value. It writes no file: no shared file can report what a node does not share with the login node.
 
 `names` has, for every other node, the names that Slurm knows it by, in the order in which they are
 tried; `tools` the argv that asks each tool of the checks for its version, by the tool's program.

@@ -1,4 +1,4 @@
-"""A long text on the standard output of a task, beside which other tasks of the job print theirs.
+"""A long text on the standard output of a task, while other tasks of the job print theirs.
 
 srun passes on whole lines of up to 1,024 bytes; a longer one may be parted by those of other tasks.
 So a text goes out as lines `NODE NUMBER/COUNT PART`, to which `srun --label` adds the task.

@@ -83,7 +83,7 @@ def address_of(names: Sequence[str]) -> str:
 def path_facts(peer: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """The interface and address that lead to `peer`, and what the kernel says of them.
 
-    `names` are those that Slurm has for it beside its own, tried in this order where that is not
+    `names` are those that Slurm has for it besides its own, tried in this order where that is not
     known here.
     """
     facts: dict[str, Any] = {"kernel": os.uname().release}
@@ -309,14 +309,14 @@ class Call:
         """Whether the tool has ended.
 
         Not by Popen, which takes a lock: a signal's handler that ends this process raises anywhere,
-        and behind such a lock whoever then waited for the tool would do so for ever.
+        and behind such a lock a wait for the tool would never end.
         """
         assert self.process is not None
         if self.process.returncode is None:
             try:
                 process, status = os.waitpid(self.process.pid, options)
             except ChildProcessError:
-                # The handler came just behind the call that told it.
+                # The handler came just after the call that reported the end.
                 self.process.returncode, self.note = 0, self.note or "how it ended is not known"
             else:
                 if process:
@@ -380,7 +380,7 @@ def wait_for_any(calls: Iterable[Call], limit_s: float, *files: int) -> float:
     while True:
         began = time.monotonic()
         left_s = max(deadline + put_off_s - began, 0)
-        # An end that nothing tells of is looked for; seldom, as the tool needs the CPU. A signal
+        # An end without a signal is looked for; seldom, as the tool needs the CPU. A signal
         # that comes just before a system call does not end it: its handler runs with the next step.
         step_s = min(left_s, LOOK_S if blind else _STEP_S)
         heard, now = ready.poll(1000 * step_s), time.monotonic()
@@ -402,7 +402,7 @@ def boot_id() -> str:
 
 
 def _clock_lead() -> float:
-    """Seconds that the clock of dates is ahead of the one that nobody sets (clock_gettime(2))."""
+    """Seconds that the clock of dates is ahead of the one that is never set (clock_gettime(2))."""
     best = None
     # Of several looks the one in which the least time passed between the clocks.
     for _ in range(5):

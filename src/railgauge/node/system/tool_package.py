@@ -32,7 +32,7 @@ _RPM_DIGESTS = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"
 
 
 class NoAnswerError(Exception):
-    """It cannot be told now; the next look may tell."""
+    """It is not known now; the next look may show it."""
 
 
 def of(program: str, search: str | None = None) -> tuple[str, str]:
@@ -178,7 +178,7 @@ def _by_rpm(path: str) -> str | None:
 
 
 def _stamp(path: str) -> list[Any]:
-    """What changes when the file does, or the node starts anew."""
+    """What changes when the file does, or the node starts again."""
     now = Path(path).stat()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return [path, now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns, boot]
@@ -189,7 +189,7 @@ def _file(path: str) -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether nobody else can have written in it: /tmp is everybody's."""
+    """Whether no other user can have written in it: all users share /tmp."""
     status = os.lstat(folder)
     private = stat.S_ISDIR(status.st_mode) and not stat.S_IMODE(status.st_mode) & 0o077
     return private and status.st_uid == os.geteuid()
@@ -214,6 +214,6 @@ def _keep(path: str, stamp: list[Any], package: str) -> None:
             return
         # Every rank of a job may be writing it.
         file = _file(path)
-        beside = file.with_name(f"{file.name}.{os.getpid()}")
-        beside.write_text(json.dumps({"stamp": stamp, "package": package}), encoding="utf-8")
-        beside.replace(file)
+        temporary = file.with_name(f"{file.name}.{os.getpid()}")
+        temporary.write_text(json.dumps({"stamp": stamp, "package": package}), encoding="utf-8")
+        temporary.replace(file)

@@ -51,7 +51,7 @@ class Channel:
             limit_s = 0
             data = self.connection.recv(_CHUNK_BYTES)
             if not data:
-                # The agent has gone, whose end is a SIGTERM too: a second one must not disturb what
+                # The agent has gone. Its end is a SIGTERM too: a second one must not disturb what
                 # changes back what was changed.
                 processes.terminate()
             *lines, self._rest = (self._rest + data).split(b"\n")
@@ -70,7 +70,7 @@ class Channel:
 class Peer:
     """The other side of a place, for one direction of what is measured.
 
-    `prefix` stands before the names of all that is told and left: of the other direction.
+    `prefix` stands before the names of all that is sent and left: of the other direction.
     """
 
     def __init__(self, channel: Channel, prefix: str = "") -> None:
@@ -98,11 +98,11 @@ class Peer:
         self._channel.send({"do": "mail", "name": self._prefix + name, "body": document})
 
     def receive(self, name: str, limit_s: float) -> Any | None:
-        """What the other side tells by that name; None at the limit, or where it has ended."""
+        """What the other side sends by that name; None at the limit, or where it has ended."""
         deadline = time.monotonic() + limit_s
         wanted = self._prefix + name
         while True:
-            # What it told last may lie before its end.
+            # What it sent last may lie before its end.
             self._channel.receive(0)
             if wanted in self._channel.mails:
                 return self._channel.mails.pop(wanted)

@@ -5,15 +5,15 @@ own; from both and the secret follow two keys, one a direction. From then on a l
 
     <HMAC-SHA256 in hexadecimal> <sequence number> <JSON list of messages>
 
-with the MAC over number and list. A stranger cannot make one, and a line that was recorded, left
+with the MAC over number and list. It needs the secret, and a line that was recorded, left
 out or altered ends the connection: nonces and numbers never come twice.
 
     agent      {"railgauge": 1, "node": "n1", "nonce": "..."}
     conductor  {"nonce": "..."}      then its first line with a MAC, which proves it
     agent      its first line with a MAC, which proves it
 
-The lines are authenticated, not encrypted: who listens on the network between the nodes can read
-them, as he could what lies on a shared file system.
+The lines are authenticated, not encrypted: a listener on the network between the nodes can read
+them, as it could what lies on a shared file system.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Opener:
 
 
 #: What has come, of whichever connection, until it is taken at once. For each look at a socket
-#: asyncio's own would be made anew, of a size that the C library asks the kernel for: that took a
+#: asyncio's own would be made again, of a size that the C library asks the kernel for: that took a
 #: fifth of all the work.
 _CAME = memoryview(bytearray(1 << 16))
 
@@ -222,7 +222,7 @@ class Link(asyncio.BufferedProtocol):
         self._waiting = []
 
     def close(self, why: str) -> None:
-        """End the connection; `lost` is told why."""
+        """End the connection; `lost` gets the reason."""
         if self.closed:
             return
         self.flush()

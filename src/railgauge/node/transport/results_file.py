@@ -39,16 +39,16 @@ FILE = "raw.jsonl.gz"
 
 #: `done`: both sides ended by themselves, well or not; `late`: ended at the limit; `lost`: a node
 #: of the place was, or the process of a side; `refused`: a side cannot make sense of its orders, or
-#: launches of many places did not tell it apart from others.
+#: launches of many places did not isolate it.
 OUTCOMES = ("done", "late", "lost", "refused")
 
-#: Why a node is lost whose agent was told to end, by Slurm or somebody: it says nothing of it.
+#: Why a node is lost if Slurm or a user ended its agent: it says nothing of the node.
 TERMINATED = "its step was ended (SIGTERM)"
 
 #: How the reason of a lost node begins where it is only silence: its connection ended, or nothing
 #: came over it.
 CONNECTION_ENDED, NO_ANSWER = "its connection ended", "did not answer within"
-#: Why a node is lost that the job did not get: somebody else had it by then.
+#: Why a node is lost that the job did not get: another user had it by then.
 NOT_OURS = "it is not of the job"
 
 Event = dict[str, Any]
@@ -157,7 +157,7 @@ class Side(NamedTuple):
 
 class Added(NamedTuple):
     """A place that was added to the list, and the number of the listed one that it is like; and
-    whether it is measured while all else is quiet, to tell load from a fault.
+    whether it is measured while all else is quiet, to distinguish load from a fault.
     """
 
     name: str

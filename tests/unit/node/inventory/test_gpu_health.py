@@ -160,7 +160,7 @@ def test_other_counters_of_newer_drivers_are_no_errors() -> None:
     assert gpu_health.link_errors(text)[0] == {"nvlink_recovery_errors": 0, "nvlink_crc_errors": 0}
 
 
-def test_of_a_single_gpu_nothing_tells_whether_all_is_there() -> None:
+def test_of_a_single_gpu_nothing_shows_whether_all_is_there() -> None:
     assert gpu_health.link_errors(links(gpus=1)) == {}
 
 

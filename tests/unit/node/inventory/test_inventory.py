@@ -327,7 +327,7 @@ def test_a_tool_that_is_silent_changes_no_field(
     less = document.look(machine._replace(ask=ask), quick=False)
     assert less.fields.items() <= whole.fields.items()
     assert whole.fields.keys() - less.fields.keys() <= less.unknown.keys() | {
-        # Told beside what was asked for, where it is there.
+        # Told next to what was asked for, where it is there.
         key
         for key in whole.fields
         if key.startswith(("net/", "nic/"))
@@ -376,7 +376,7 @@ def test_the_command_prints_the_document(tmp_path: Path) -> None:
     assert head.load(answered.stdout).boot_id == ""
 
 
-def test_the_command_prints_short_lines_that_say_whose_they_are() -> None:
+def test_the_command_prints_short_lines_that_name_their_nodes() -> None:
     command = [sys.executable, "-m", "railgauge.node.inventory", "--quick", "--lines"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     parts = [re.fullmatch(r"(\S+) (\d+)/(\d+) (.*)", line) for line in printed.splitlines()]

@@ -59,7 +59,7 @@ def test_of_a_conf_file_the_first_setting_counts_as_nccl_reads_it() -> None:
         ("NCCL_AUTH=s3cr3t", HIDDEN),
         ("NCCL_PLUGIN_PASSWORD=s3cr3t", HIDDEN),
         ("NCCL_STORE=https://me:s3cr3t@example.org/", HIDDEN),
-        # Whatever else somebody sets there is none of ours.
+        # Whatever else a user sets there is none of ours.
         ("AWS_SOMETHING=s3cr3t", HIDDEN),
     ],
 )

@@ -423,12 +423,12 @@ def test_a_gpu_that_has_gone_from_the_bus_is_no_whole_document() -> None:
         nvidia.smi(SMI.replace("<attached_gpus>1<", "<attached_gpus>2<"))
 
 
-def test_an_active_slowdown_is_told() -> None:
+def test_an_active_slowdown_is_reported() -> None:
     changed = SMI.replace("hw_slowdown>Not Active", "hw_slowdown>Active")
     assert read("nvidia-smi -q -x", changed)["0000:01:00.0/throttled_hw_slowdown"] is True
 
 
-def test_slowdowns_of_older_drivers_are_told() -> None:
+def test_slowdowns_of_older_drivers_are_reported() -> None:
     old = SMI.replace("clocks_event", "clocks_throttle")
     assert read("nvidia-smi -q -x", old)["0000:01:00.0/throttled_hw_slowdown"] is False
 
@@ -543,7 +543,7 @@ def test_processors_of_arm_have_numbers_for_a_name() -> None:
     }
 
 
-def test_two_microcodes_are_both_told() -> None:
+def test_two_microcodes_are_both_reported() -> None:
     text = "".join(f"processor: {n}\nmodel name: X\nmicrocode: 0x{n}\n" for n in range(2))
     assert machine.processors(text)["cpu/microcode"] == "0x0 0x1"
 

@@ -126,7 +126,7 @@ def test_without_lldpctl_or_with_nonsense_of_it_nothing_is_said(
     assert not [key for key in (*found, *unknown) if "switch_port" in key]
 
 
-def test_a_port_whose_own_id_is_a_number_is_named_by_its_description() -> None:
+def test_a_port_with_a_number_for_its_id_is_named_by_its_description() -> None:
     """Juniper, Alcatel-Lucent (Uninett/nav issue 1903); without one the number is all there is."""
     one = printed(("eth0", neighbour("leaf1", "local", "506", "et-0/0/1")))
     assert lldp.ports(one) == {"eth0": "leaf1 et-0/0/1"}

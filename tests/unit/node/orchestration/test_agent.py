@@ -46,7 +46,7 @@ def test_a_node_that_is_not_in_the_list_ends_with_its_reason(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("said", ["", "half a line", "{}\n", "[]\n", "no JSON\n"])
-def test_an_agent_that_is_not_told_where_to_go_ends(tmp_path: Path, said: str) -> None:
+def test_an_agent_without_the_address_ends(tmp_path: Path, said: str) -> None:
     code, words = run_agent(tmp_path, said)
     assert code == 2 and words.startswith("agent on 127.0.0.1: ") and "Traceback" not in words
 
@@ -75,7 +75,7 @@ def test_an_agent_loads_nothing_that_its_list_does_not_need(
     assert not modules & others
 
 
-def test_a_conductor_whose_name_leads_nowhere_is_named(tmp_path: Path) -> None:
+def test_a_conductor_with_a_name_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     code, said = run_agent(tmp_path, told(host="no-such-host.invalid", names=["127.0.0.1.invalid"]))
     assert code == 1 and "no-such-host.invalid or 127.0.0.1.invalid" in said
 
@@ -156,7 +156,7 @@ def test_children_are_found(listed: bool) -> None:
         child.wait()
 
 
-def test_a_side_whose_agent_has_gone_is_told_to_end_only_once() -> None:
+def test_a_side_without_its_agent_is_ordered_to_end_only_once() -> None:
     """By the end of its socket, and by the signal of its parent's death, which comes a moment later
     while the side changes back what was changed.
     """

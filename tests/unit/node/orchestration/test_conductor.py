@@ -33,7 +33,7 @@ from tests.unit.node.sweeping import (
     wait_until,
 )
 
-#: Says when it starts and ends (the clock is the machine's), so that rounds can be told apart.
+#: Says when it starts and ends (the clock is the machine's), so that rounds can be distinguished.
 #: Waits for its partner of the ring's other side, which is of the same round.
 TIMED = (
     CONNECT
@@ -137,7 +137,7 @@ def test_no_process_is_left(good: Ran) -> None:
     assert good[0].left_running() == []
 
 
-def test_the_launcher_is_told_to_go_on_without_some_nodes(good: Ran) -> None:
+def test_the_launcher_is_set_to_go_on_without_some_nodes(good: Ran) -> None:
     words = (good[0].folder / "srun.args").read_text().splitlines()
     assert {"--no-kill", "--nodes=4", "--ntasks=4", "--kill-on-bad-exit=0", "--wait=0"} <= set(
         words

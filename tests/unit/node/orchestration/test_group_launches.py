@@ -25,7 +25,7 @@ from railgauge.node.transport import results_file
 
 #: Writes exit lines and rank 0's table into the folder that it is started in. Of the nodes in
 #: WRONG: `slow` ones halve the number, those that `hang` never end, `fail` ends with an error,
-#: `silent` leaves no line, `wrong` has wrong values, `crowded` is slow beside others, and
+#: `silent` leaves no line, `wrong` has wrong values, `crowded` is slow next to others, and
 #: `lame` takes a second.
 SRUN = """\
 #!{python} -SE
@@ -186,7 +186,7 @@ def test_what_a_launch_left_is_kept_by_group_with_its_own_ranks(tmp_path: Path) 
     assert not list(tmp_path.glob("launch?"))
 
 
-def test_a_launch_of_some_of_the_nodes_is_told_that_they_are_the_jobs(
+def test_a_launch_of_some_of_the_nodes_is_reported_as_of_the_jobs_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of Slurm's, whichever that of its ranks is: see job_nodes."""
@@ -219,7 +219,7 @@ def test_halves_name_exactly_the_bad_groups(tmp_path: Path, bad: list[str], what
     assert len(job.launches) <= 1 + 2 * 4 * len(bad)
 
 
-def test_one_group_that_hangs_is_told_from_those_that_it_stalls(tmp_path: Path) -> None:
+def test_one_group_that_hangs_differs_from_those_that_it_stalls(tmp_path: Path) -> None:
     told = orders(4, short_limit_s=10)
     told["orders"][0]["ranks"]["run_limit_s"] = 10
     job = run(tmp_path, told, {"n2": "hang"})
@@ -260,7 +260,7 @@ def test_what_is_bad_only_among_others_is_not_cleared_by_its_halves(tmp_path: Pa
 def test_without_time_to_halve_nothing_is_cleared(tmp_path: Path) -> None:
     told = {**orders(4, expected_s=60, short_limit_s=60), "deadline_s": 62}
     told["orders"][0]["ranks"]["run_limit_s"] = 60
-    # The first launch takes the second that there is beside the time of one.
+    # The first launch takes the second that there is next to the time of one.
     job = run(tmp_path, told, {"n3": "lame", "n4": "slow"})
     assert job.places("refused") == NODES[:4]
     assert "no time left" in job.left.places[0]["why"]
@@ -289,14 +289,14 @@ def test_without_bounds_equally_bad_groups_do_not_clear_each_other(
     assert job.low == bad and {*job.places("done")} == {*NODES}
 
 
-def test_without_bounds_nobody_may_be_below_the_least(tmp_path: Path) -> None:
+def test_without_bounds_no_group_may_be_below_the_least(tmp_path: Path) -> None:
     least = {"busbw": 240.0, "busbw_in_place": 240.0}
     job = run(tmp_path, orders(2, bounds={}, least=least), dict.fromkeys(NODES, "slow"))
     assert job.low == ["n1", "n2"]
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (5, [1] * 5), (17, [3] + [2] * 7)])
-def test_parts_are_alike(count: int, sizes: list[int]) -> None:
+def test_parts_are_the_same(count: int, sizes: list[int]) -> None:
     assert [len(part) for part in group_launches.split(range(count), 8)] == sizes
 
 
@@ -325,7 +325,7 @@ def test_the_ranks_of_a_group_stand_together_in_the_order_of_its_nodes(tmp_path:
     assert hosts == ["n4", "n4", "n1", "n1"]
 
 
-def test_mpirun_is_told_the_order_of_the_ranks_too(tmp_path: Path) -> None:
+def test_mpirun_gets_the_order_of_the_ranks_too(tmp_path: Path) -> None:
     told = orders(1)
     told["launcher"] = {"kind": "mpirun", "argv": ["mpirun", "--bind-to", "none", "{folder}"]}
     instead = '#!/bin/sh\necho "$@" >../mpirun.args\ncp hosts ../mpirun.hosts\n'

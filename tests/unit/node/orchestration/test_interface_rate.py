@@ -80,7 +80,7 @@ def test_where_one_place_was_not_sampled_all_have_the_mean_of_what_arrived() -> 
     assert rates({}) == {}
 
 
-def test_where_a_counter_does_not_tell_for_how_long_nobody_is_taken_for_late() -> None:
+def test_where_a_counter_does_not_show_for_how_long_no_place_is_taken_for_late() -> None:
     """A driver that refreshes it each second makes times of whole seconds."""
     others = {number: sides(9.9) for number in range(5)}
     assert rates({**others, 9: sides(9.9, moving_s=0.0)})[9] == 9.9
@@ -106,7 +106,7 @@ def test_what_a_node_sent_again(facts: dict[str, object] | None, segments: int) 
     assert resent({"call": {"seconds": 3.0}, "facts": facts}) == segments
 
 
-def test_beside_what_all_nodes_send_again() -> None:
+def test_besides_what_all_nodes_send_again() -> None:
     """Of a storage network, say: it is no pair's."""
     assert most_resent([30, 40, 40, 900], 150) == 190
     assert most_resent([30, 900], 150) == 150

@@ -171,7 +171,7 @@ def test_a_node_that_does_not_answer_is_lost_and_its_later_places_are_not_asked_
     assert cluster.dropped == {"n2": "did not answer within 0.1 s"}
 
 
-def test_the_other_side_of_a_lost_node_is_told() -> None:
+def test_the_other_side_of_a_lost_node_is_reported() -> None:
     cluster = swept(TWO, n2=silent)
     assert ("n1", "other_ended", 0) in cluster.told
 
@@ -197,7 +197,7 @@ def stops(cluster: Cluster, node: str, message: protocol.Message) -> None:
         never_ends(cluster, node, message)
 
 
-def test_a_place_that_is_late_is_told_to_stop() -> None:
+def test_a_place_that_is_late_is_ordered_to_stop() -> None:
     cluster = swept(TWO, n2=stops)
     assert cluster.outcomes == {0: "late", 1: "late"} and cluster.dropped == {}
 
@@ -288,13 +288,13 @@ def test_an_agent_that_is_stopped_while_its_tool_runs_is_lost_long_before_the_li
     assert cluster.dropped == {"n2": "did not answer within 0.1 s"}
 
 
-def test_an_agent_whose_tool_takes_long_is_asked_and_not_lost() -> None:
+def test_an_agent_with_a_tool_that_takes_long_is_asked_and_not_lost() -> None:
     cluster = swept(LONG, n1=here(), n2=here())
     assert cluster.outcomes == {0: "done", 1: "done"} and cluster.dropped == {}
 
 
 @pytest.mark.parametrize("when", ["prepare", "ask"])
-def test_who_is_late_as_the_conductors_host_stands_still_is_not_lost(when: str) -> None:
+def test_an_agent_that_is_late_as_the_conductors_host_is_stalled_is_not_lost(when: str) -> None:
     """All nodes of a lab stand still with it, and need a moment to go on."""
     stood: list[protocol.Message] = []
     answers = here()
@@ -344,7 +344,7 @@ def test_a_side_that_breaks_makes_its_place_refused() -> None:
     assert (event["outcome"], event["why"]) == ("refused", "n2: KeyError at pair.py: 'x'")
 
 
-def test_a_side_whose_process_is_killed_makes_its_place_lost() -> None:
+def test_a_side_with_a_killed_process_makes_its_place_lost() -> None:
     def dies(cluster: Cluster, node: str, message: protocol.Message) -> None:
         if message["do"] == "prepare":
             cluster.say(node, "ended", message["place"], message["role"], why="signal 9")
@@ -464,12 +464,12 @@ def test_where_all_are_good_nothing_is_measured_again() -> None:
     assert again(with_rates(ring())) == []
 
 
-def test_who_stands_between_two_slow_ones_meets_somebody_else() -> None:
+def test_a_node_between_two_slow_ones_meets_another_partner() -> None:
     found = again(with_rates(ring(), n2=5.0, n4=5.0))
     met = [set(name.removesuffix("@1").split(":")) for number, name in found if number == 2]
     for node in ("n2", "n3", "n4"):
         (pair,) = [pair for pair in met if node in pair]
-        # Somebody who was good with another; of who is slow, with all.
+        # A user who was good with another; of who is slow, with all.
         assert pair - {node} <= {"n0", "n6", "n7", *(("n1", "n5") if node == "n3" else ())}
 
 
@@ -600,7 +600,7 @@ def test_what_sends_again_more_than_is_admitted_is_bad(order: dict[str, Any], ba
     assert any("n2" in name for _, name in again(cluster)) == bad
 
 
-def slow_beside_others(cluster: Cluster, node: str, message: protocol.Message) -> None:
+def slow_with_others(cluster: Cluster, node: str, message: protocol.Message) -> None:
     """n2 is slow, but in a round of one place."""
     members = next((one for one in cluster.orders.rounds if message["place"] in one), ())
     carrying({"n2": 5.0} if len(members) > 1 else {})(cluster, node, message)
@@ -611,8 +611,8 @@ def alone(cluster: Cluster) -> list[str]:
     return [e["name"] for e in cluster.events if e.get("quiet")]
 
 
-def test_who_is_at_fault_is_measured_alone_where_rounds_are_left() -> None:
-    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_beside_others))
+def test_a_node_that_is_at_fault_is_measured_alone_where_rounds_are_left() -> None:
+    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_with_others))
     count = sum("n2" in name for name in alone(cluster))
     loaded = {name for _, name in again(cluster) if "n2" in name}.difference(alone(cluster))
     assert count == quiet_needed(2 + len(loaded)) and len(alone(cluster)) == count + 1
@@ -620,15 +620,15 @@ def test_who_is_at_fault_is_measured_alone_where_rounds_are_left() -> None:
     assert list(rounds_of.values())[-count - 1 :] == [1] * (count + 1)
 
 
-def test_what_was_good_alone_clears_nobody() -> None:
+def test_what_was_good_alone_clears_no_node() -> None:
     """Whoever it was bad with would be measured again and again."""
-    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_beside_others))
+    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_with_others))
     names = [name for _, name in again(cluster)]
     assert alone(cluster) and names[-len(alone(cluster)) :] == alone(cluster)
 
 
 @pytest.mark.parametrize(("retests", "count"), [(12, 1), (3, 0)])
-def test_who_is_slow_alone_is_measured_so_once_and_where_few_rounds_are_left_never(
+def test_a_node_that_is_slow_alone_is_measured_so_once_and_where_few_rounds_are_left_never(
     retests: int, count: int
 ) -> None:
     assert len(alone(with_rates(ring(retests), n2=5.0))) == count
@@ -644,22 +644,22 @@ def test_while_a_pair_is_measured_again_all_others_are_as_busy_as_they_were() ->
     assert sorted(node for pair in met for node in pair) == NAMES
 
 
-def test_while_a_pair_is_measured_alone_nobody_else_is_busy() -> None:
-    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_beside_others))
+def test_while_a_pair_is_measured_alone_no_other_node_is_busy() -> None:
+    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_with_others))
     quiet = [number for number, name in again(cluster) if name in alone(cluster)]
     assert quiet and all(len(met_in(cluster, number)) == 1 for number in quiet)
 
 
-def test_who_kept_others_busy_and_was_slow_is_measured_again() -> None:
+def test_a_node_that_kept_others_busy_and_was_slow_is_measured_again() -> None:
     """A pair that met only while n2 was looked at, and is slow each time."""
     slow_pair = next(pair for pair in met_in(with_rates(ring(), n2=5.0), 2) if "n2" not in pair)
 
-    def slow_beside(cluster: Cluster, node: str, message: protocol.Message) -> None:
+    def slow_with_another(cluster: Cluster, node: str, message: protocol.Message) -> None:
         place = cluster.orders.places.get(message.get("place", -1))
         both = place is not None and set(place.roles.values()) == slow_pair
         carrying(dict.fromkeys(NAMES, 5.0) if both else {"n2": 5.0})(cluster, node, message)
 
-    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_beside))
+    cluster = swept(ring(retests=12), **dict.fromkeys(NAMES, slow_with_another))
     later = {number for number, _ in again(cluster) if number > 2}
     assert any(slow_pair in met_in(cluster, number) for number in later)
 
@@ -671,7 +671,7 @@ def test_a_node_that_is_lost_is_not_measured_again() -> None:
     assert names and not any("n0" in name for name in names)
 
 
-def test_an_agent_is_told_what_it_is_like_and_with_whom() -> None:
+def test_an_agent_gets_its_order_and_its_partner() -> None:
     told: list[protocol.Message] = []
 
     def noted(cluster: Cluster, node: str, message: protocol.Message) -> None:
@@ -699,7 +699,7 @@ BEFORE = {":".join(pair): 10.0 for pair in RING}
 def test_a_pair_that_fell_since_then_is_measured_again() -> None:
     # It went faster there than elsewhere: now it is as fast as its peers.
     found = again(with_rates(compared({**BEFORE, "n2:n3": 10.5})))
-    # First each of its ends meets somebody else in the same part.
+    # First each of its ends meets another user in the same part.
     assert {(2, "n2:n1@1"), (2, "n4:n3@1"), (3, "n2:n3@2")} <= set(found)
     assert "n1:n2@1" not in {name for _, name in found}
 

@@ -49,7 +49,7 @@ class Asleep:
         self._role, self._said, self._ended = role, said, ended
         said({"do": "prepared"})
 
-    def tell(self, message: protocol.Message) -> None:
+    def send(self, message: protocol.Message) -> None:
         if message["do"] == "go":
             line = {"call": {"role": self._role, "seconds": 0.1}, "facts": {}}
             side = {"do": "side", "role": self._role, "line": line, "out": "", "err": ""}
@@ -152,7 +152,7 @@ def hello(node: str = "n1") -> bytes:
     return json.dumps({"railgauge": 1, "node": node, "nonce": protocol.nonce()}).encode() + b"\n"
 
 
-def test_a_sweep_without_strangers_tells_of_none() -> None:
+def test_a_sweep_without_rejected_connections_reports_none() -> None:
     async def nothing(running: Running) -> None:
         pass
 
@@ -187,7 +187,7 @@ def test_one_that_makes_up_a_proof_is_sent_away() -> None:
 
 def test_a_conversation_that_was_recorded_does_not_join_again() -> None:
     async def attack(running: Running) -> None:
-        # What a good agent of n1 says, seen by somebody in the middle.
+        # What a good agent of n1 says, seen by a user in the middle.
         seen = bytearray()
         reader, writer = await connection(running)
 
@@ -260,7 +260,7 @@ def test_what_the_conductor_says_cannot_be_said_back_to_it() -> None:
         b"{" * 3000 + b"\n",
     ],
 )
-def test_whatever_a_stranger_says_he_is_sent_away(said: bytes) -> None:
+def test_whatever_an_unproved_connection_says_it_is_closed(said: bytes) -> None:
     async def attack(running: Running) -> None:
         reader, writer = await connection(running)
         writer.write(said)
@@ -280,7 +280,7 @@ def test_a_line_that_is_too_long_is_not_waited_for(end: bytes) -> None:
     assert with_conductor(attack).is_good()
 
 
-def test_one_who_has_not_proved_anything_may_not_say_more_after_his_hello() -> None:
+def test_a_connection_without_a_proof_may_not_say_more_after_its_hello() -> None:
     async def attack(running: Running) -> None:
         reader, writer = await connection(running)
         writer.write(hello() + b"x" * 5000)
@@ -322,7 +322,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def test_half_open_connections_by_the_hundred_keep_nobody_out(
+def test_half_open_connections_by_the_hundred_keep_no_node_out(
     soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conductor_server, "MOST_UNPROVED", 100)
@@ -342,7 +342,7 @@ def test_half_open_connections_by_the_hundred_keep_nobody_out(
     assert running.is_good() and running.conductor.listener.rejected >= 298
 
 
-def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(
+def test_a_connection_with_its_hello_byte_by_byte_is_closed_in_time(
     soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def attack(running: Running) -> None:
@@ -355,7 +355,7 @@ def test_one_who_says_his_hello_byte_by_byte_is_sent_away_in_time(
         else:
             pytest.fail("all of it was waited for")
         assert await is_sent_away(reader)
-        # Of the two agents that come now nobody is that quick on a busy machine.
+        # Of the two agents that come now no node is that quick on a busy machine.
         monkeypatch.undo()
 
     assert with_conductor(attack).is_good()
@@ -470,7 +470,7 @@ def test_a_pair_that_is_measured_again_is_of_the_list_and_its_nodes(
     assert started == ([("client_server", "server", ("s",), "n2")] if taken else [])
 
 
-def test_of_strangers_a_count_and_the_first_addresses_are_kept() -> None:
+def test_of_rejected_connections_a_count_and_the_first_addresses_are_kept() -> None:
     async def attack(running: Running) -> None:
         for _ in range(3):
             reader, writer = await connection(running)

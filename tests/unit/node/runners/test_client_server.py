@@ -241,7 +241,7 @@ def test_every_side_states_what_has_become_of_the_path(ran: Ran, role: str) -> N
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_side_whose_tool_could_not_start_states_its_counters_too(ran: Ran, role: str) -> None:
+def test_side_with_a_tool_that_could_not_start_states_its_counters_too(ran: Ran, role: str) -> None:
     assert "counters" in ran["no server tool"].facts(role)
 
 
@@ -268,7 +268,7 @@ def test_server_that_cannot_have_its_port_is_tried_again(ran: Ran) -> None:
         ("no client tool", None, None),
     ],
 )
-def test_exit_lines_tell_how_each_side_ended(
+def test_exit_lines_say_how_each_side_ended(
     ran: Ran, name: str, server: int | None, client: int | None
 ) -> None:
     scenario = ran[name]
@@ -302,7 +302,7 @@ def test_note_says_why_there_is_no_exit_code(ran: Ran, name: str, role: str, not
         ("never listens", "server", 0),
     ],
 )
-def test_killed_call_tells_how_long_it_ran(ran: Ran, name: str, role: str, limit_s: float) -> None:
+def test_killed_call_says_how_long_it_ran(ran: Ran, name: str, role: str, limit_s: float) -> None:
     assert limit_s < ran[name].line(role)["seconds"] < limit_s + PATIENCE_S
 
 
@@ -340,7 +340,7 @@ def test_server_that_does_not_listen_is_never_announced(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_way_that_is_not_there_is_told_in_the_exit_line(ran: Ran, role: str) -> None:
+def test_path_that_is_not_there_is_reported_in_the_exit_line(ran: Ran, role: str) -> None:
     line = ran["no interface"].line(role)
     assert line["exit_code"] is None
     assert line["note"].startswith("not started: ip -j -4 address show dev none0: exit code 1")
@@ -404,7 +404,7 @@ def sleeper() -> Iterator[Call]:
 @pytest.mark.parametrize(
     ("port", "listening"), [(18515, True), (18517, True), (18516, False), (1851, False)]
 )
-def test_port_of_the_connection_manager_is_found_where_somebody_listens(
+def test_port_of_the_connection_manager_is_found_where_a_process_listens(
     monkeypatch: pytest.MonkeyPatch, sleeper: Call, port: int, listening: bool
 ) -> None:
     monkeypatch.setattr(rdma_devices, "ask", lambda argv: CM_IDS)

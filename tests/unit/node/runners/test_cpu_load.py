@@ -1,4 +1,4 @@
-"""Load beside a measurement: whose CPUs it takes, that it was there, that none of it is left."""
+"""Load next to a measurement: whose CPUs it takes, that it was there, that none of it is left."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_tool_s_own_cpu_is_busy_from_before_it_starts_until_it_has_ended(
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
-def test_load_beside_the_tool_is_on_none_of_its_cpus(stress_ng: Path, tmp_path: Path) -> None:
+def test_load_next_to_the_tool_is_on_none_of_its_cpus(stress_ng: Path, tmp_path: Path) -> None:
     allowed = {cpu for cpu in CPUS if cpu not in cpu_load._siblings(CPUS[0])}
     if not allowed:
         pytest.skip("all CPUs are threads of one core")
@@ -146,7 +146,7 @@ def test_an_idle_host_is_looked_at_and_has_no_stressors(stress_ng: Path) -> None
     assert said["own_s"] >= 0
 
 
-def test_stressors_that_end_before_the_tool_are_told(
+def test_stressors_that_end_before_the_tool_are_reported(
     stress_ng: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRESS_UNTIL", str(stress_ng.with_name("until")))
@@ -156,7 +156,7 @@ def test_stressors_that_end_before_the_tool_are_told(
 
 
 @pytest.mark.parametrize("environment", ["STRESS_NONE", ""])
-def test_a_tool_does_not_run_beside_stressors_that_do_not(
+def test_a_tool_does_not_run_next_to_stressors_that_do_not(
     stress_ng: Path, monkeypatch: pytest.MonkeyPatch, environment: str
 ) -> None:
     monkeypatch.setattr(stressor, "BEGIN_S", 1.0)
@@ -170,7 +170,7 @@ def test_a_tool_does_not_run_beside_stressors_that_do_not(
     assert line["facts"]["no_state"] in line["call"]["note"]
 
 
-def test_without_another_cpu_nothing_runs_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_another_cpu_nothing_else_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     with pytest.raises(network_path.PathError, match="no CPU other than the tool's, 3"):
         cpu_load.place(load_order("beside"), "client", {"device": "lo"})
@@ -264,7 +264,7 @@ def test_a_hypervisor_that_does_not_answer_measures_nothing(stress_ng: Path) -> 
 
 
 def loaded(folder: Path, program: Path) -> Sweep:
-    """A sweep whose tool hangs beside stressors on both of its nodes."""
+    """A sweep whose tool hangs next to stressors on both of its nodes."""
     asked = order(client=HANGS, at_most_s=HANGS_S)
     sweep = Sweep([asked], environment={"PYTHONDONTWRITEBYTECODE": "1"})
     sweep.pair(*sweep.nodes)
@@ -316,7 +316,7 @@ def test_whatever_dies_no_stressor_is_left(tmp_path: Path, stress_ng: Path, vict
     sweep = loaded(tmp_path / "sweep", stress_ng)
     try:
         dies(sweep, victim)
-        # Before they end because nobody is heard of any more.
+        # Before they end because no node is heard of any more.
         soon_s = stressor.SILENT_S - 2 * stressor.BEAT_S
         wait_until(lambda: not processes_of(sweep, "--taskset"), "stressors are left", soon_s)
     finally:
@@ -352,7 +352,7 @@ def none_is_left(program: Path) -> bool:
     return not any(str(program).encode() in _command(process) for process in stressors())
 
 
-def test_stressors_end_with_the_input_of_who_keeps_them(stress_ng: Path) -> None:
+def test_stressors_end_with_the_input_of_their_keeper(stress_ng: Path) -> None:
     with keeper(program=[str(stress_ng)], cpus=str(CPUS[0]), at_most_s=HANGS_S) as process:
         assert process.stdout
         try:
@@ -365,7 +365,7 @@ def test_stressors_end_with_the_input_of_who_keeps_them(stress_ng: Path) -> None
     wait_until(lambda: none_is_left(stress_ng), "stressors are left")
 
 
-def test_stressors_end_where_nobody_is_heard_of_on_an_open_connection(stress_ng: Path) -> None:
+def test_stressors_end_where_no_side_is_heard_of_on_an_open_connection(stress_ng: Path) -> None:
     """What a hypervisor has of a virtual machine that lost its power."""
     with started(impatient(stress_ng, 1)) as process:
         assert process.stdin and process.stdout
@@ -383,7 +383,7 @@ def test_a_side_that_measures_for_long_is_heard_of_all_the_time(
     monkeypatch.setenv("STRESS_CPU_S", "0.1")
     keeps = cpu_load._Stressors(impatient(stress_ng, 10))
     try:
-        keeps.hear(30)
+        keeps.receive(30)
         time.sleep(13)
         assert keeps.look()["running"] is True
     finally:

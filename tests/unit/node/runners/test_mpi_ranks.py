@@ -224,7 +224,7 @@ def test_the_first_rank_of_a_node_watches_its_counters(
 @pytest.mark.parametrize(
     ("local", "more"), [("1", {"watched": {**WATCHED, "devices": ["mlx5_0"]}}), ("0", {})]
 )
-def test_the_others_do_not_and_none_where_nobody_asked(
+def test_the_others_do_not_and_none_where_not_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: str, more: dict[str, Any]
 ) -> None:
     monkeypatch.setenv("SLURM_LOCALID", local)
@@ -278,7 +278,7 @@ def test_an_interface_that_is_named_is_watched_whatever_it_is(tmp_path: Path) ->
         assert set(facts["links"]) == {there[0]}
 
 
-def test_a_budget_that_no_counter_matches_is_told(tmp_path: Path) -> None:
+def test_a_budget_that_no_counter_matches_is_reported(tmp_path: Path) -> None:
     facts = watched(tmp_path, budgets=["rdma/mlx9_9/1/counters/symbol_error"])
     assert facts["counters"]["unmatched"] == ["rdma/mlx9_9/1/counters/symbol_error"]
 

@@ -1,5 +1,5 @@
 """An MPI program beside a transfer, for real: two processes stand for two nodes, small programs for
-the tools. Only a transfer that outlasts the program counts as one that ran beside it.
+the tools. Only a transfer that outlasts the program counts as one that ran next to it.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_the_program_starts_when_the_transfer_flows(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_a_transfer_that_ended_before_the_program_is_told(ran: Ran, role: str) -> None:
+def test_a_transfer_that_ended_before_the_program_is_reported(ran: Ran, role: str) -> None:
     said = ran["transfer too short"].line(role)["facts"]["beside"]
     assert said["outlasted"] is False
     (failure,) = ended_early("n1", said, 2)

@@ -96,7 +96,7 @@ def test_where_the_first_direction_is_slow_both_sides_change_roles(pair: Pair) -
     assert pair.ran == [("server", "n2", "n1"), ("client", "n2", "n1")]
 
 
-def test_what_is_told_of_the_other_direction_has_names_of_its_own(pair: Pair) -> None:
+def test_what_is_sent_of_the_other_direction_has_names_of_its_own(pair: Pair) -> None:
     pair.side("client", line(375_000_000))
     assert set(pair.channel.mails) == {"back/decision", "back/ready"}
 
@@ -110,7 +110,7 @@ def test_where_it_is_not_slow_or_not_known_nothing_more_runs(
     assert pair.ran == []
 
 
-def test_a_server_whose_client_decides_nothing_goes_on(pair: Pair) -> None:
+def test_a_server_with_a_client_that_decides_nothing_goes_on(pair: Pair) -> None:
     pair.side("server", line(None))
     assert pair.ran == []
 
@@ -151,12 +151,12 @@ def test_one_slow_direction_is_named() -> None:
     ]
 
 
-def test_two_slow_directions_are_told_as_such() -> None:
+def test_two_slow_directions_are_reported_as_such() -> None:
     (message,) = said(reading(1.0), reading(1.1))
     assert message.endswith("both directions are slow")
 
 
-def test_an_other_direction_that_failed_is_told() -> None:
+def test_an_other_direction_that_failed_is_reported() -> None:
     (message,) = said(reading(1.0), Reading.invalid("no server on n2"))
     assert "n1 -> n2 not measured: no server on n2" in message
 

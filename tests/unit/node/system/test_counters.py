@@ -476,7 +476,7 @@ def test_port_without_byte_counters_has_no_peak(record: dict[str, Any]) -> None:
         ("new", "net/eth9/rx_errors"),
     ],
 )
-def test_record_tells_of_a_device_that_was_made_anew(
+def test_record_has_a_device_that_was_made_again(
     record: dict[str, Any], kind: str, name: str
 ) -> None:
     assert record[kind] == [name]
@@ -508,7 +508,7 @@ def test_bytes_are_found_where_drivers_keep_them(counter: str, device: str) -> N
     assert counters.byte_counts({counter: 7, "net/eth0/tx_packets": 9}) == {device: {"tx": 7}}
 
 
-def test_bytes_of_a_counter_that_was_reset_are_not_told() -> None:
+def test_bytes_of_a_counter_that_was_reset_are_not_reported() -> None:
     before, after = {"net/eth0/rx_bytes": 9, "net/eth0/tx_bytes": 1}, {"net/eth0/rx_bytes": 8}
     assert counters.moved_bytes(before, {**after, "net/eth0/tx_bytes": 3}) == {"eth0": {"tx": 2}}
 
@@ -606,7 +606,7 @@ def test_sampler_leaves_files_for_the_test(tmp_path: Path, monkeypatch: pytest.M
         ("VL15_dropped", 65535, False),
     ],
 )
-def test_a_counter_that_can_count_no_more_is_told(
+def test_a_counter_that_can_count_no_more_is_reported(
     tmp_path: Path, name: str, value: int, full: bool
 ) -> None:
     write(tmp_path, {f"class/infiniband/mlx5_0/ports/1/counters/{name}": f"{value}\n"})

@@ -186,12 +186,12 @@ def test_some_lost_echoes_leave_a_round_trip(programs: Programs, left: int, rtt_
     assert round_trip("10.77.0.15", 60)["rtt_ms"] == rtt_ms
 
 
-def test_no_answer_is_told_with_the_address(programs: Programs) -> None:
+def test_no_answer_is_reported_with_the_address(programs: Programs) -> None:
     programs.put("ping", SILENT, code=1)
     assert round_trip("10.77.0.99", 60) == {"rtt_unknown": "ping got no answer from 10.77.0.99"}
 
 
-def test_missing_ping_is_told(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ping_is_reported(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs.folder))
     assert "ping: [Errno 2]" in round_trip("10.77.0.15", 60)["rtt_unknown"]
 
@@ -342,7 +342,7 @@ def test_node_without_an_interface_has_no_way(tc: Programs) -> None:
         pytest.fail("the inside ran")
 
 
-def test_way_that_cannot_be_made_is_told_with_the_command_line(programs: Programs) -> None:
+def test_way_that_cannot_be_made_is_reported_with_the_command_line(programs: Programs) -> None:
     programs.put("tc", code=2, fails_on="qdisc replace")
     with pytest.raises(PathError) as caught, made(wan(), "client", FACTS):
         pytest.fail("the inside ran")
@@ -362,7 +362,7 @@ def test_reason_is_that_of_making_it_also_where_clearing_fails_too(programs: Pro
         pytest.fail("the inside ran")
 
 
-def test_way_that_cannot_be_cleared_is_told(programs: Programs) -> None:
+def test_way_that_cannot_be_cleared_is_reported(programs: Programs) -> None:
     programs.put("tc", code=2, fails_on="qdisc delete")
     facts = dict(FACTS)
     with made(wan(), "client", facts):
@@ -501,7 +501,7 @@ def test_a_device_too_many_is_no_rail(monkeypatch: pytest.MonkeyPatch, tc: Progr
     assert described(rail_link(client=1, **THREE))[1]["device"] == "mlx5_1"
 
 
-def test_without_names_nothing_tells_the_rails_of_a_node_that_lacks_a_device(
+def test_without_names_nothing_shows_the_rails_of_a_node_that_lacks_a_device(
     monkeypatch: pytest.MonkeyPatch, tc: Programs
 ) -> None:
     Rails(monkeypatch, "mlx5_0", "mlx5_2")
@@ -588,7 +588,7 @@ def test_links_of_a_bond_that_are_down_are_named(sysfs: dict[str, str]) -> None:
     ("said", "state"),
     [("ACTIVE", "ACTIVE"), ("DOWN", "DOWN"), (None, "gone: no device mlx5_0")],
 )
-def test_state_of_the_port_is_told_also_where_it_is_gone(
+def test_state_of_the_port_is_reported_also_where_it_is_gone(
     sysfs: dict[str, str], monkeypatch: pytest.MonkeyPatch, said: str | None, state: str
 ) -> None:
     monkeypatch.setattr(rdma_devices, "port_state", lambda device, port: said)
@@ -667,13 +667,13 @@ def test_the_first_name_that_leads_to_another_machine_is_taken(
     assert address_of(names) == address
 
 
-def test_names_that_lead_nowhere_are_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_lead_nowhere_are_all_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostbyname", known({"n2-eth": "127.0.1.1"}))
     with pytest.raises(OSError, match=r"n2: Name or service not known; n2-eth: leads to 127\.0\."):
         address_of(["n2", "n2-eth"])
 
 
-def test_a_node_that_no_name_leads_to_is_no_way_and_told(
+def test_a_node_that_no_name_leads_to_is_no_way_and_reported(
     tc: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("socket.gethostbyname", known({}))

@@ -46,7 +46,9 @@ def test_no_line_is_longer_than_slurm_passes_on_whole() -> None:
     assert max(len(line) for line in srun_output.lines(name, "x" * 100_000)) < 1000
 
 
-def test_nothing_is_believed_of_a_task_that_speaks_for_two_nodes_nor_of_who_has_two() -> None:
+def test_nothing_is_believed_of_a_task_that_speaks_for_two_nodes_nor_of_a_node_that_has_two() -> (
+    None
+):
     two = [*labelled("n1", "a"), *labelled("n2", "b", task=0), *labelled("n3", "c")]
     assert srun_output.texts("\n".join(two)) == {"n3": "c"}
     twice = [*labelled("n1", "a"), *labelled("n1", "b", task=5)]

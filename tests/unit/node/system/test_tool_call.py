@@ -1,4 +1,4 @@
-"""What every node states beside what it measured."""
+"""What every node states next to what it measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from railgauge.node.system import tool_call
 from tests.unit.node.sweeping import PATIENCE_S
 
 
-def test_a_clock_that_nobody_sets_has_not_moved() -> None:
+def test_a_clock_that_is_never_set_has_not_moved() -> None:
     # The clock of dates is led all the time, which in an hour of tests comes to more than that.
     tool_call.watch_clock()
     assert abs(tool_call.clock()["moved_s"]) < 0.05
@@ -116,7 +116,7 @@ def test_a_host_that_stands_still_again_and_again_puts_no_limit_off_for_ever(
 # ---- signals ----
 
 
-def test_a_call_whose_end_a_signal_has_hidden_is_waited_for_no_more(
+def test_a_call_with_an_end_that_a_signal_has_hidden_is_waited_for_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The handler that ends this process raises anywhere, also behind the answer of the kernel."""

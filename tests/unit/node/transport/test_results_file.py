@@ -125,7 +125,7 @@ def test_thousands_of_events_are_not_kept_until_a_pause(
 
 
 @pytest.mark.parametrize("pause_s", [0.01, 600])
-def test_they_are_written_after_a_pause_or_when_somebody_waits_for_them(
+def test_they_are_written_after_a_pause_or_when_a_process_waits_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float
 ) -> None:
     monkeypatch.setattr(results_file, "COLLECT_S", 600)
@@ -207,7 +207,7 @@ def test_outputs_of_a_healthy_perftest_place_take_at_most_a_kilobyte(
     assert (tmp_path / results_file.FILE).stat().st_size / places < 1000
 
 
-def test_a_disk_that_is_full_is_told_and_stops_nothing() -> None:
+def test_a_disk_that_is_full_is_reported_and_stops_nothing() -> None:
     writer = results_file.Writer("/dev/full")
     writer.write(EVENTS[0])
     writer.close()

@@ -233,7 +233,7 @@ def line(partition: str, node: str, kept_by: Any = "", **rails: Rail) -> NodeSum
     )
 
 
-def test_prometheus_has_when_each_rail_was_last_well_and_who_is_out_of_service(
+def test_prometheus_has_when_each_rail_was_last_well_and_the_nodes_out_of_service(
     bad: Verdict,
 ) -> None:
     campaign = "20261124T100000Z-hdr-000001"
@@ -249,7 +249,7 @@ def test_prometheus_has_when_each_rail_was_last_well_and_who_is_out_of_service(
     assert found["railgauge_node_out_of_service"] == {("hdr", "n1", "railgauge"): 1}
 
 
-def test_prometheus_has_who_has_changed_since_it_was_accepted(bad: Verdict) -> None:
+def test_prometheus_has_the_nodes_that_changed_since_they_were_accepted(bad: Verdict) -> None:
     changed = line("hdr", "n1").model_copy(update={"changed": True})
     found = samples(prometheus.metrics(bad, {}, [changed, line("hdr", "n2")]))
     assert found["railgauge_node_changed_since_accept"] == {("hdr", "n1"): 1, ("hdr", "n2"): 0}

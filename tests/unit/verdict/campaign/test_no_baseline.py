@@ -76,7 +76,7 @@ def test_a_system_may_take_floors_for_enough_and_says_so(recorded: Recorded) -> 
     assert "1 condition by floors, as lab allows" in text.plain(verdict, width=120).splitlines()[-1]
 
 
-def test_a_floor_beside_a_baseline_of_the_same_place_accepts(recorded: Recorded) -> None:
+def test_a_floor_next_to_a_baseline_of_the_same_place_accepts(recorded: Recorded) -> None:
     for record in filter(None, recorded.results.values()):
         for result in record["results"]:
             second = json.loads(json.dumps(result["rows"][0]))
@@ -146,7 +146,7 @@ def test_what_compared_nothing_at_all_is_not_judged_by_peers(recorded: Recorded)
     assert recorded.decide().decision == "inconclusive"
 
 
-def test_a_check_that_was_told_to_pass_without_a_reference_is_inconclusive(
+def test_a_check_that_was_set_to_pass_without_a_reference_is_inconclusive(
     recorded: Recorded,
 ) -> None:
     for row in recorded.rows():
@@ -162,7 +162,9 @@ def latencies(recorded: Recorded, *values: float) -> Recorded:
     return recorded
 
 
-def test_numbers_that_are_not_alike_are_held_to_their_peers_loosely(recorded: Recorded) -> None:
+def test_numbers_that_are_not_comparable_are_held_to_their_peers_loosely(
+    recorded: Recorded,
+) -> None:
     verdict = latencies(recorded, 1.5, 1.6, 2.4, 1.4).decide()
     assert verdict.decision == "provisional accept"
 
@@ -184,11 +186,11 @@ def test_of_what_happens_nowhere_one_count_more_says_nothing(recorded: Recorded)
     assert (verdict.decision, kinds(verdict)) == ("inconclusive", ["no-reference"])
 
 
-def test_what_happens_nowhere_is_alike(recorded: Recorded) -> None:
+def test_what_happens_nowhere_is_the_same(recorded: Recorded) -> None:
     assert counts(recorded, 0, 0, 0, 0).decide().decision == "provisional accept"
 
 
-def test_the_table_says_of_whom_nothing_is_stored(recorded: Recorded) -> None:
+def test_the_table_names_the_places_without_a_stored_number(recorded: Recorded) -> None:
     shown = text.plain(without_references(recorded).decide())
     assert "no reference" in shown and "failed" not in shown
     assert "PROVISIONAL ACCEPT" in shown.splitlines()[-1]
@@ -197,7 +199,7 @@ def test_the_table_says_of_whom_nothing_is_stored(recorded: Recorded) -> None:
 @pytest.mark.parametrize(
     ("options", "code"), [([], 2), (["--provisional"], 0), (["--json"], 2)], ids=str
 )
-def test_only_who_asks_takes_a_provisional_accept_for_one(
+def test_only_the_option_takes_a_provisional_accept_for_one(
     recorded: Recorded, options: list[str], code: int
 ) -> None:
     without_references(recorded).write()

@@ -62,13 +62,13 @@ def test_of_several_runs_the_worst_counts() -> None:
     ]
 
 
-def test_a_bad_moment_that_all_have_in_some_run_is_nobodys() -> None:
+def test_a_bad_moment_that_all_have_in_some_run_is_of_no_node() -> None:
     slow = [[6.0 if place == run else 9.8 for place in range(6)] for run in range(6)]
     cases = [dataclasses.replace(c, run=n) for n, run in enumerate(slow) for c in ring(run)]
     assert named(cases) == []
 
 
-def test_who_does_better_than_the_others_does_not_stand_out() -> None:
+def test_a_node_that_does_better_than_the_others_does_not_stand_out() -> None:
     assert named(ring([9.8, 9.8, 2.0, 2.0, 2.1, 2.0, 2.1, 2.0])) == []
 
 
@@ -107,7 +107,7 @@ def test_a_noisy_system_asks_for_more() -> None:
     assert named([dataclasses.replace(c, peer_spread=0.1) for c in cases]) == []
 
 
-def test_what_failed_is_told_already() -> None:
+def test_what_failed_is_reported_already() -> None:
     cases = ring([6.0, 6.1, 9.8, 9.75, 9.8])
     for number in (0, 1):
         cases[number] = dataclasses.replace(cases[number], result="fail")

@@ -120,7 +120,7 @@ def test_ratio_of_zero_is_out() -> None:
     assert judged(case(0.0, 2**27), case(2.0, None)).within is False
 
 
-def test_ratio_of_no_check_here_is_not_told() -> None:
+def test_ratio_of_no_check_here_is_not_reported() -> None:
     assert judge([dataclasses.replace(case(8.0, 2**27), ratios=())]) == []
 
 
@@ -167,11 +167,11 @@ def test_state_of_the_hosts_is_never_taken_from_a_measurement() -> None:
     assert judged(case(8.0, 2**27, stored), case(2.0, None, stored)).value is None
 
 
-def test_every_ratio_of_a_check_is_told_once() -> None:
+def test_every_ratio_of_a_check_is_reported_once() -> None:
     second = ratio(name="another")
     cases = [case(8.0, 2**27, ratios=(RATIO, second)), case(2.0, None, ratios=(RATIO, second))]
     assert [row.name for row in judge(cases)] == ["large buffers over default", "another"]
 
 
-def test_side_is_told_in_words() -> None:
+def test_side_is_reported_in_words() -> None:
     assert str(DEFAULT) == "WanTcp, delay_ms 44.0, window_bytes none"

@@ -38,7 +38,7 @@ def case(nodes: str, boots: str, session: int = 1) -> Case:
     )
 
 
-def test_nodes_of_one_boot_each_are_nobodys_concern() -> None:
+def test_nodes_of_one_boot_each_are_no_concern() -> None:
     assert restarts([case("n1 n2", "ab"), case("n2 n3", "bc"), case("n3 n1", "ca")]) == []
 
 
@@ -61,7 +61,7 @@ def test_within_the_second_session_it_is_not() -> None:
 
 
 @pytest.mark.parametrize("boots", ["--", "b-"])
-def test_who_tells_no_boot_has_not_restarted(boots: str) -> None:
+def test_a_node_that_reports_no_boot_has_not_restarted(boots: str) -> None:
     assert restarts([case("n2 n3", "bc"), case("n2 n3", boots)]) == []
 
 
@@ -81,7 +81,7 @@ def test_a_node_that_restarts_is_rejected_however_fast_it_is(recorded: Recorded)
     assert [suspect.name for suspect in verdict.suspects] == ["n2"]
 
 
-def test_the_gate_keeps_it_out_and_nobody_else(recorded: Recorded) -> None:
+def test_the_gate_keeps_it_out_and_no_other_node(recorded: Recorded) -> None:
     boot(recorded, 0, n1="a", n2="b")
     boot(recorded, 1, n2="other", n3="c")
     verdict = recorded.decide()

@@ -150,7 +150,7 @@ def test_the_first_and_the_last_size_have_one_neighbour() -> None:
     assert dips(holed(curve, 0.3, 32 * MIB)) == dips(holed(curve, 0.3, 2**33)) == []
 
 
-def test_five_sizes_do_not_tell_how_far_healthy_points_lie_apart() -> None:
+def test_five_sizes_do_not_show_how_far_healthy_points_lie_apart() -> None:
     assert dips({MIB * 2**k: (100.0 if k == 2 else 390.0) for k in range(5)}) == []
 
 
@@ -234,7 +234,7 @@ def test_a_disturbed_moment_of_one_half_is_none() -> None:
     assert dips_at_places([case(of_curve(ideal(), hole))]) == []
 
 
-def test_where_one_half_was_measured_it_tells_alone() -> None:
+def test_where_one_half_was_measured_it_decides_alone() -> None:
     assert dips_at_places([case(of_curve(holed(ideal(), 0.45, 64 * MIB)))])
 
 

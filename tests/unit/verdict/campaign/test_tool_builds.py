@@ -116,7 +116,7 @@ def test_program_that_was_put_into_a_prefix_is_not_the_packages(node: Path) -> N
 
 @pytest.mark.parametrize("broken", ['{"spec": ', "[1]", "{}", "null", '{"spec": {"nodes": []}}'])
 @pytest.mark.parametrize("file", ["spec.json", "install_manifest.json"])
-def test_broken_record_of_spack_is_told_and_not_remembered(
+def test_broken_record_of_spack_is_reported_and_not_remembered(
     node: Path, file: str, broken: str
 ) -> None:
     tool = spack_prefix(node / "opt/iperf2")
@@ -130,7 +130,7 @@ def test_broken_record_of_spack_is_told_and_not_remembered(
 # ---- dpkg ----
 
 
-def test_package_of_the_distribution_is_told_with_its_version(node: Path) -> None:
+def test_package_of_the_distribution_is_reported_with_its_version(node: Path) -> None:
     tool = program(node / "bin/iperf")
     dpkg_owns(node, str(tool))
     assert tool_package.of("iperf") == (str(tool), "dpkg iperf 2.2.1+dfsg-1")
@@ -144,7 +144,7 @@ def test_bin_and_usr_bin_are_one_folder(node: Path, listed: str) -> None:
     assert tool_package.look("/usr/bin/ping") == "dpkg iputils-ping 2.2.1+dfsg-1"
 
 
-def test_name_that_only_begins_alike_is_another(node: Path) -> None:
+def test_name_with_only_the_same_beginning_is_another(node: Path) -> None:
     tool = program(node / "bin/iperf")
     dpkg_owns(node, f"{tool}3", package="iperf3")
     assert tool_package.of("iperf")[1].startswith("unknown (of no package")
@@ -170,7 +170,7 @@ def test_removed_package_owns_nothing(node: Path) -> None:
     assert tool_package.of("iperf")[1] == "unknown (dpkg says that iperf is not installed)"
 
 
-def test_file_that_somebody_copied_over_the_packages_is_not_it(node: Path) -> None:
+def test_file_that_a_user_copied_over_the_packages_is_not_it(node: Path) -> None:
     tool = program(node / "bin/iperf", TOOL + b"# of my home folder\n")
     dpkg_owns(node, str(tool))
     assert tool_package.of("iperf")[1] == "unknown (changed since dpkg iperf 2.2.1+dfsg-1)"
@@ -279,7 +279,7 @@ def test_place_that_cannot_be_written_costs_only_another_look(node: Path) -> Non
     assert tool_package.of(str(tool))[1] == tool_package.of(str(tool))[1] == PACKAGE
 
 
-def test_program_that_is_nowhere_is_told(node: Path) -> None:
+def test_program_that_is_nowhere_is_reported(node: Path) -> None:
     assert tool_package.of("wdt") == ("", "unknown (no program wdt on the path)")
 
 

@@ -78,7 +78,7 @@ def test_eight_bad_links_are_found_with_three_runs() -> None:
     assert found >= 0.7 * 40
 
 
-def test_a_shift_of_all_links_is_found_and_nobody_accused() -> None:
+def test_a_shift_of_all_links_is_found_and_no_node_accused() -> None:
     values = noise("normal", 10, 0)
     values[:, 5:] += np.log(0.97)
     found = compared(values, 5)
@@ -118,7 +118,7 @@ def test_a_change_within_the_margin_is_the_same() -> None:
     assert compared(values, 5, margin=0.005).word[3] == WORSE
 
 
-def test_too_few_runs_cannot_tell_and_more_runs_do() -> None:
+def test_too_few_runs_decide_nothing_and_more_runs_do() -> None:
     found = compared(noise("normal", 4, 0), 2)
     unknown = np.flatnonzero((found.word == UNKNOWN) & (np.abs(found.change) < 0.01))
     needed = int(np.median(found.runs_needed[unknown]))
@@ -127,7 +127,7 @@ def test_too_few_runs_cannot_tell_and_more_runs_do() -> None:
     assert (more.word[unknown] == SAME).mean() > 0.5
 
 
-def test_what_is_told_needs_no_more_runs() -> None:
+def test_what_is_decided_needs_no_more_runs() -> None:
     found = compared(noise("normal", 10, 0), 5)
     assert set(found.runs_needed[found.word != UNKNOWN].tolist()) == {0}
 
@@ -145,7 +145,7 @@ def test_a_link_at_half_its_rate_is_seen_in_one_run(links: int) -> None:
     assert np.flatnonzero(compared(values, 1).word >= BETTER).tolist() == [3]
 
 
-def test_one_run_of_three_links_tells_nothing() -> None:
+def test_one_run_of_three_links_decides_nothing() -> None:
     values = np.zeros((3, 2))
     values[1, 1] = DROP
     found = compared(values, 1)

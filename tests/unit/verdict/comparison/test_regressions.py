@@ -66,14 +66,14 @@ def test_what_all_lose_is_a_common_shift_and_names_no_node(root: Path) -> None:
     assert "all 8 places" in finding.message and "-3.0%" in finding.message
 
 
-def test_where_nobody_can_tell_of_all_that_is_said(root: Path) -> None:
+def test_where_all_is_undecided_that_is_said(root: Path) -> None:
     """At the smallest change that matters no number of places tells more, and none."""
     (finding,) = of_comparison(later(root, rates(1, factor=0.98)))
     assert (finding.kind, finding.weight, finding.nodes) == ("cannot-tell", "inconclusive", ())
     assert "-2.0%" in finding.message and "all are as they were" in finding.message
 
 
-def test_what_nobody_can_tell_is_named(root: Path) -> None:
+def test_what_is_undecided_is_named(root: Path) -> None:
     (finding,) = of_comparison(later(root, rates(1, n5=0.98)))
     assert (finding.kind, finding.weight) == ("cannot-tell", "inconclusive")
     assert "whether 1 of 8 places" in finding.message
@@ -91,7 +91,7 @@ def test_the_measurement_that_was_made_again_confirms(root: Path) -> None:
     assert finding.place == SLOW
 
 
-def test_another_pair_that_told_nodes_apart_is_no_place_of_before(root: Path) -> None:
+def test_another_pair_that_separated_nodes_is_no_place_of_before(root: Path) -> None:
     again = {"n5:n1:0-0@1": (SLOW, 390.0)}
     assert of_comparison(later(root, rates(1), again=again)) == []
 

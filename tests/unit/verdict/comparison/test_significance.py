@@ -66,7 +66,7 @@ def test_the_prior_of_simulated_variances_is_found() -> None:
     )
 
 
-def test_links_that_are_all_alike_share_one_variance() -> None:
+def test_links_that_are_all_equal_share_one_variance() -> None:
     prior = significance.fit_prior(np.full(50, 2.0), np.full(50, 4.0))
     assert prior.df == np.inf
     variance, df = significance.moderate(one(1.0, 3.0), one(4.0, 4.0), Prior(np.inf, 2.0))

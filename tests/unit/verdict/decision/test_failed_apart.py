@@ -14,7 +14,7 @@ def finding(*nodes: str) -> Finding:
     return Finding("reject", "job-state", "TIMEOUT", "Iperf2Pair", "ns", nodes)
 
 
-def test_what_a_job_did_not_come_to_is_beside_whom_it_hung_on(tmp_path: Path) -> None:
+def test_what_a_job_did_not_come_to_is_with_the_node_that_it_hung_on(tmp_path: Path) -> None:
     ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c")
     cases = list(ring.decide().cases)
     of_job = dataclasses.replace(cases[0], nodes=("n2", "n3"), of_job=True)

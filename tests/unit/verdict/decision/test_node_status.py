@@ -130,7 +130,7 @@ def test_a_fault_between_switches_keeps_it_in_but_its_own_fault_out() -> None:
     assert node_status.why_not(verdict(own), "n1")
 
 
-def test_a_finding_of_another_partition_keeps_nobody_out() -> None:
+def test_a_finding_of_another_partition_keeps_no_node_out() -> None:
     assert node_status.why_not(verdict(Finding("reject", "k", "m", "C", "vm", ("n5",))), "n1") == ""
     assert node_status.why_not(verdict(Finding("inconclusive", "k", "m", "C", "vm")), "n1") == ""
 
@@ -138,7 +138,7 @@ def test_a_finding_of_another_partition_keeps_nobody_out() -> None:
 @pytest.mark.parametrize(
     ("shown", "accusing"), [(("C",), ["C"]), (("C", "D"), ["C", "D"]), ((), ["C", "D"])]
 )
-def test_a_check_accuses_whom_it_has_shown_to_be_at_fault(
+def test_a_check_accuses_the_nodes_that_it_has_shown_to_be_at_fault(
     shown: tuple[str, ...], accusing: list[str]
 ) -> None:
     found = [Finding("reject", "k", "slow", check, "ns", ("n1", "n2")) for check in ("C", "D")]
@@ -213,7 +213,7 @@ def test_nodes_of_a_place_that_failed_are_not_accepted(recorded: Recorded) -> No
     }
 
 
-def test_where_nobody_is_suspect_both_of_a_pair_stay_out(recorded: Recorded) -> None:
+def test_where_no_node_is_suspect_both_of_a_pair_stay_out(recorded: Recorded) -> None:
     recorded.fail(0, Failure("direction", "n1 -> n2 is slow"), value=4.0)
     found = outcomes(recorded)
     assert (found["n1"], found["n2"]) == ("not accepted", "not accepted")
@@ -233,7 +233,7 @@ def test_a_node_without_any_result_was_not_measured(recorded: Recorded) -> None:
         recorded.no_result(number, "fail", "job killed")
     found = node_status.standings(recorded.decide())
     assert not any(one.measured for one in found.values())
-    # A job that somebody killed says nothing of it.
+    # A job that a user killed says nothing of it.
     assert {one.outcome for one in found.values()} == {"not tested"}
 
 
@@ -285,7 +285,7 @@ def pair(*nodes: str, taken: tuple[str, ...] = (), **other: Any) -> SimpleNamesp
     ],
     ids=["same", "other-direction", "other-kind", "other-check"],
 )
-def test_a_partner_that_was_taken_keeps_nobody_out_whom_another_measured(
+def test_a_partner_that_was_taken_keeps_no_node_out_that_another_measured(
     other: Any, returns: bool
 ) -> None:
     given = verdict(cases=[pair("n1", "n2", taken=("n2",)), other])
@@ -299,12 +299,12 @@ def test_one_use_of_a_link_makes_up_for_no_other(usage: str, returns: bool) -> N
     assert (node_status.why_not(given, "n1") == "") == returns
 
 
-def test_who_was_taken_itself_is_not_accepted() -> None:
+def test_a_node_that_was_taken_itself_is_not_accepted() -> None:
     given = verdict(cases=[pair("n1", "n2", taken=("n1",)), pair("n1", "n3")])
     assert node_status.why_not(given, "n1")
 
 
-def test_those_beside_a_taken_node_are_not_tested(recorded: Recorded) -> None:
+def test_those_next_to_a_taken_node_are_not_tested(recorded: Recorded) -> None:
     for number in (0, 1):
         recorded.fail(number, TAKEN_N2)
     found = node_status.standings(recorded.decide())
@@ -334,7 +334,7 @@ def test_a_campaign_that_broke_off_accuses_by_what_it_measured(recorded: Recorde
     assert found["n2"].alarms == {"Iperf2Pair": False} and found["n1"].alarms is None
 
 
-def test_what_nobody_is_confirmed_for_is_open(recorded: Recorded) -> None:
+def test_what_no_node_is_confirmed_for_is_open(recorded: Recorded) -> None:
     recorded.fail(0, Failure("direction", "n1 -> n2 is slow"), value=4.0)
     found = node_status.standings(recorded.decide())
     assert [node for node, one in found.items() if one.open] == ["n1", "n2"]

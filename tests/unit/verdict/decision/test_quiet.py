@@ -36,7 +36,7 @@ FAILED = dataclasses.asdict(Failure("exit-code", "client ended with 1"))
 
 @pytest.fixture
 def at_fault(tmp_path: Path) -> Recorded:
-    """A sweep of eight nodes, in which n2 was bad with all of five partners, and nobody else."""
+    """A sweep of eight nodes, in which n2 was bad with all of five partners, and no other node."""
     names = tuple(f"n{number}" for number in range(1, 9))
     ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=names)
     in_one_sweep(ring)
@@ -113,7 +113,7 @@ def test_a_single_one_is_compared_with_no_loaded_one(at_fault: Recorded, value: 
     assert [(o.receiver.node, o.sender.node) for o in quiet] == [("n2", "n1")]
 
 
-def test_what_no_reference_judges_then_clears_nobody(at_fault: Recorded) -> None:
+def test_what_no_reference_judges_then_clears_no_node(at_fault: Recorded) -> None:
     """It might lose packets as before."""
     for partner in PARTNERS:
         alone(at_fault, "n2", partner)
@@ -132,7 +132,7 @@ def test_a_run_that_failed_then_needs_no_number(at_fault: Recorded) -> None:
 def test_they_clear_no_check(at_fault: Recorded) -> None:
     # Nothing that was added was measured while others were busy.
     del results(at_fault)[len(at_fault.nodes) :]
-    # So many that it is load, and nobody is at fault.
+    # So many that it is load, and no node is at fault.
     for partner in ("n1", "n3") * quiet_needed(2):
         alone(at_fault, "n2", partner)
     assert named(at_fault) == [("load", "n2", False)]
@@ -153,14 +153,14 @@ def test_they_need_no_reference(at_fault: Recorded) -> None:
     assert kinds(at_fault.decide()) == before
 
 
-def test_who_were_measured_beside_the_fault_are_accepted(at_fault: Recorded) -> None:
+def test_nodes_that_were_measured_next_to_the_fault_are_accepted(at_fault: Recorded) -> None:
     alone(at_fault, "n7", "n8")
     results(at_fault)[-1]["rows"][0]["reference"] = None
     judged = node_status.standings(at_fault.decide())["n7"].outcome
     assert judged == "accepted"
 
 
-def test_a_published_share_that_judges_it_makes_nobody_provisional(at_fault: Recorded) -> None:
+def test_a_published_share_that_judges_it_makes_no_node_provisional(at_fault: Recorded) -> None:
     """Where the site's own baseline is one of the loaded condition."""
     for pair in (("n2", "n1"), ("n7", "n8")):
         alone(at_fault, *pair)

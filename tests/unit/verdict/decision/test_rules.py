@@ -134,7 +134,7 @@ class Recorded:
         return result
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every number of every record, beside what it is compared with."""
+        """Every number of every record, next to what it is compared with."""
         for record in filter(None, self.results.values()):
             for result in record["results"]:
                 yield from result["rows"]
@@ -332,7 +332,7 @@ def test_repeated_runs_that_all_pass_are_accepted(recorded: Recorded) -> None:
     assert recorded.decide().decision == "accept"
 
 
-def test_every_run_is_told_with_its_measurements(recorded: Recorded) -> None:
+def test_every_run_is_reported_with_its_measurements(recorded: Recorded) -> None:
     recorded.add_run()
     assert [case.run for case in recorded.decide().cases] == [0, 1] * 4
 
@@ -362,7 +362,7 @@ def test_number_out_of_reference_is_rejected_naming_its_pair(recorded: Recorded)
     assert finding.nodes == ("n2", "n3")
 
 
-def test_number_out_of_reference_is_told_by_how_much(recorded: Recorded) -> None:
+def test_number_out_of_reference_is_reported_by_how_much(recorded: Recorded) -> None:
     recorded.fail(1, value=4.5)
     (finding,) = recorded.decide().findings
     assert "bandwidth is 4.5 Gb/s, expected at least 8.1 Gb/s (baseline; -50% of 9" in (
@@ -371,7 +371,7 @@ def test_number_out_of_reference_is_told_by_how_much(recorded: Recorded) -> None
     assert "46% of what the link allows" in finding.message
 
 
-def test_number_above_its_reference_is_told_with_the_upper_bound(recorded: Recorded) -> None:
+def test_number_above_its_reference_is_reported_with_the_upper_bound(recorded: Recorded) -> None:
     recorded.fail(1)
     bounded = REFERENCE.model_copy(update={"value": 5.0, "upper": 0.2})
     recorded.only(1)["rows"][0]["reference"] = bounded.model_dump(mode="json")
@@ -392,7 +392,7 @@ def test_failed_protection_is_rejected_with_its_own_words(recorded: Recorded) ->
     assert (finding.kind, finding.message) == (PAIR_FAILURE.kind, PAIR_FAILURE.message)
 
 
-def test_failure_that_points_at_nobody_is_of_the_whole_pair(recorded: Recorded) -> None:
+def test_failure_that_points_at_no_node_is_of_the_whole_pair(recorded: Recorded) -> None:
     recorded.fail(2, PAIR_FAILURE)
     assert recorded.decide().findings[0].nodes == ("n3", "n4")
 
@@ -543,7 +543,7 @@ def not_run(verdict: Verdict) -> list[tuple[str, tuple[str, ...]]]:
     return [(f.message, f.nodes) for f in verdict.findings if f.kind == "not-run"]
 
 
-def test_case_whose_precondition_failed_is_listed_with_the_preconditions_name(
+def test_case_with_a_failed_precondition_is_listed_with_the_preconditions_name(
     recorded: Recorded,
 ) -> None:
     recorded.fail(0, NODE_FAILURE)
@@ -552,7 +552,7 @@ def test_case_whose_precondition_failed_is_listed_with_the_preconditions_name(
     assert not_run(recorded.decide()) == [(message, ("n3", "n4"))]
 
 
-def test_case_whose_precondition_failed_counts_as_not_run(recorded: Recorded) -> None:
+def test_case_with_a_failed_precondition_counts_as_not_run(recorded: Recorded) -> None:
     recorded.fail(0, NODE_FAILURE)
     recorded.skip(2, because_of=[0])
     assert [case.result for case in recorded.decide().cases] == ["fail", "pass", "not run", "pass"]
@@ -617,7 +617,7 @@ def test_required_check_that_was_kept_from_running_misses_on_its_nodes(recorded:
     assert missing == [("n3", "n4")]
 
 
-def test_number_of_a_preflight_is_no_finding_beside_what_it_counts(recorded: Recorded) -> None:
+def test_number_of_a_preflight_is_no_finding_next_to_what_it_counts(recorded: Recorded) -> None:
     wrong = Failure("path", "n1: rail 0: state is DOWN, expected ACTIVE", ("n1",), "ip link")
     recorded.fail(0, wrong, value=1.0)
     assert kinds(recorded.decide()) == ["path"]
@@ -631,7 +631,7 @@ def test_number_of_a_preflight_without_a_failure_is_judged(recorded: Recorded) -
 # ---- what a cluster lacks ----
 
 
-def test_what_several_cases_lacked_is_one_finding_and_accuses_nobody(recorded: Recorded) -> None:
+def test_what_several_cases_lacked_is_one_finding_and_accuses_no_node(recorded: Recorded) -> None:
     lacks = Failure("environment", "MPI finds no launcher", (), "set launch_options")
     recorded.fail(0, lacks)
     recorded.fail(1, lacks)
@@ -734,7 +734,7 @@ def test_session_that_ended_badly_is_inconclusive(recorded: Recorded) -> None:
     assert "exit code 1: 2 test cases were skipped" in verdict.reason
 
 
-def test_session_that_broke_off_is_told_before_the_cases_that_it_left_open(
+def test_session_that_broke_off_is_reported_before_the_cases_that_it_left_open(
     recorded: Recorded,
 ) -> None:
     recorded.session = Session(1, "the file system is full")
@@ -744,7 +744,7 @@ def test_session_that_broke_off_is_told_before_the_cases_that_it_left_open(
     assert verdict.reason == "ReFrame ended with exit code 1: the file system is full"
 
 
-def test_session_that_broke_off_without_a_word_leaves_the_cases_to_tell(
+def test_session_that_broke_off_without_a_word_leaves_it_to_the_cases(
     recorded: Recorded,
 ) -> None:
     recorded.session = Session(1, "")
@@ -773,7 +773,7 @@ def test_session_that_broke_off_does_not_outweigh_a_failure(recorded: Recorded) 
     assert (verdict.decision, kinds(verdict)[0]) == ("reject", "session")
 
 
-def test_interruption_is_told_before_what_it_did_to_the_session(recorded: Recorded) -> None:
+def test_interruption_is_reported_before_what_it_did_to_the_session(recorded: Recorded) -> None:
     recorded.state = "interrupted"
     recorded.session = Session(1, "keyboard interrupt")
     del recorded.runs[0][3]
@@ -893,7 +893,7 @@ def test_only_cases_that_are_required_here_must_be_selected(
 @pytest.mark.parametrize(
     ("state", "session"), [("running", None), ("running", Session(0, "")), ("finished", None)]
 )
-def test_campaign_whose_session_has_not_been_seen_to_end_is_not_accepted(
+def test_campaign_with_a_session_that_was_not_seen_to_end_is_not_accepted(
     recorded: Recorded, state: campaigns.State, session: Session | None
 ) -> None:
     recorded.state, recorded.session = state, session
@@ -998,12 +998,12 @@ def test_context_is_no_reference(recorded: Recorded) -> None:
     assert (verdict.decision, set(kinds(verdict))) == ("inconclusive", {"no-reference"})
 
 
-def test_context_is_stored_beside_each_measurement(recorded: Recorded) -> None:
+def test_context_is_stored_next_to_each_measurement(recorded: Recorded) -> None:
     stored = with_context(recorded).decide().as_dict()["measurements"]
     assert [m["context"][0]["value"] for m in stored] == [96] * 4
 
 
-def test_text_has_context_once_beside_all_that_was_measured(recorded: Recorded) -> None:
+def test_text_has_context_once_next_to_all_that_was_measured(recorded: Recorded) -> None:
     recorded.result(1, value=9.25)
     lines = text.plain(with_context(recorded).decide(), width=300, all_places=True).splitlines()
     (line,) = [line for line in lines if "iperf3, one [fast] cable" in line]
@@ -1024,7 +1024,7 @@ def test_ratio_out_of_its_bounds_is_rejected_naming_both_conditions(recorded: Re
     assert "expected at least 1.8 (-50% of 2)" in finding.message
 
 
-def test_ratio_above_its_bounds_is_told_with_the_upper_one(recorded: Recorded) -> None:
+def test_ratio_above_its_bounds_is_reported_with_the_upper_one(recorded: Recorded) -> None:
     (finding,) = with_ratio(recorded, value=1.0, lower=None, upper=0.5).decide().findings
     assert "expected at most 1.5 (+100% of 1)" in finding.message
 
@@ -1049,7 +1049,7 @@ def test_ratio_judges_no_baseline(recorded: Recorded) -> None:
     assert (verdict.decision, verdict.findings) == ("inconclusive", ())
 
 
-def test_text_has_each_ratio_beside_its_reference(recorded: Recorded) -> None:
+def test_text_has_each_ratio_next_to_its_reference(recorded: Recorded) -> None:
     lines = text.plain(with_ratio(recorded, one_stream=9.5).decide()).splitlines()
     (line,) = [line for line in lines if line.startswith(RATIO["name"])]
     assert [cell.strip() for cell in line.split("│")] == [RATIO["name"], "1", ">= 1.8", "out"]
@@ -1499,7 +1499,7 @@ def test_what_a_campaign_finds_is_what_it_finds_on_healthy_nodes(tmp_path: Path)
     assert own.noise == before.noise and own.false_alarms == pytest.approx(before.false_alarms)
 
 
-def test_who_stands_between_two_bad_nodes_is_cleared_by_a_third(tmp_path: Path) -> None:
+def test_a_node_between_two_bad_nodes_is_cleared_by_a_third(tmp_path: Path) -> None:
     names = tuple(f"n{number}" for number in range(1, 13))
     ring = Recorded(tmp_path / "20261121T042325Z-lab-91c33c", nodes=names)
     in_one_sweep(ring)
@@ -1519,7 +1519,7 @@ def test_who_stands_between_two_bad_nodes_is_cleared_by_a_third(tmp_path: Path) 
     verdict = ring.decide()
     assert nodes_of(verdict.suspects) == verdict.failing_nodes == ["n2", "n4"]
     assert "n3" in verdict.passing_nodes
-    # What was measured again is evidence, and no finding beside those of the plan.
+    # What was measured again is evidence, and no finding next to those of the plan.
     assert {finding.place for finding in verdict.findings} == {"n1:n2", "n2:n3", "n3:n4", "n4:n5"}
 
 
@@ -1567,7 +1567,7 @@ def test_a_retest_recorded_by_an_earlier_release_is_read(recorded: Recorded) -> 
     assert [case.repeats for case in read(recorded.write())][-1] == "n1:n2"
 
 
-def test_what_is_wrong_with_a_sweeps_job_is_said_beside_its_places(recorded: Recorded) -> None:
+def test_what_is_wrong_with_a_sweeps_job_is_said_next_to_its_places(recorded: Recorded) -> None:
     record = recorded.two_places(2)
     record["failures"] = [{"kind": "job-state", "message": "NODE_FAIL", "nodes": ["n3"]}]
     recorded.runs[0][2] = {"result": "fail", "fail_reason": "sanity error"}
@@ -1628,7 +1628,7 @@ def test_same_name_on_another_partition_is_another_case(recorded: Recorded) -> N
     assert {case.result for case in cases} == {"not run"}
 
 
-def test_tools_are_told_with_their_versions(recorded: Recorded) -> None:
+def test_tools_are_reported_with_their_versions(recorded: Recorded) -> None:
     (tool,) = recorded.decide().as_dict()["tools"]
     assert (tool["tool"], tool["version"]) == ("iperf2", "iperf version 2.2.1")
     assert (tool["path"], tool["package"], tool["nodes"]) == ("", "", [])
@@ -1671,7 +1671,9 @@ def test_a_build_is_one_entry_with_all_its_nodes(recorded: Recorded) -> None:
     assert (tool["package"], tool["nodes"]) == (f"spack iperf2@2.2.1-dfsg/{HASH}", list(NODES))
 
 
-def test_what_is_to_be_known_of_a_job_is_told_once_and_blames_nobody(recorded: Recorded) -> None:
+def test_what_is_to_be_known_of_a_job_is_reported_once_and_blames_no_node(
+    recorded: Recorded,
+) -> None:
     recorded.two_places(0)["notes"] = ["the counters of the uplinks could not be read"]
     verdict = recorded.decide()
     assert (verdict.decision, verdict.findings) == ("accept", ())
@@ -1693,7 +1695,7 @@ def test_a_build_is_one_short_line_for_people(recorded: Recorded) -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_node_with_another_build_is_told_and_not_blamed(
+def test_a_node_with_another_build_is_reported_and_not_blamed(
     recorded: Recorded, changes: dict[str, str]
 ) -> None:
     ran(ran_everywhere(recorded), 1, **changes)
@@ -1724,7 +1726,9 @@ def test_partitions_may_have_different_builds(recorded: Recorded) -> None:
     assert said(recorded.decide()) == []
 
 
-def test_reference_of_another_version_is_told_once_and_decides_nothing(recorded: Recorded) -> None:
+def test_reference_of_another_version_is_reported_once_and_decides_nothing(
+    recorded: Recorded,
+) -> None:
     verdict = measured_with(ran_everywhere(recorded), iperf2="2.1.9").decide()
     assert verdict.decision == "accept"
     message = "reference of Iperf2Pair measured with iperf2 2.1.9, this campaign used 2.2.1"
@@ -1734,11 +1738,11 @@ def test_reference_of_another_version_is_told_once_and_decides_nothing(recorded:
 
 
 @pytest.mark.parametrize("version", ["2.2.1", "2.2.1-dfsg"])
-def test_reference_of_the_same_version_is_not_told(recorded: Recorded, version: str) -> None:
+def test_reference_of_the_same_version_is_not_reported(recorded: Recorded, version: str) -> None:
     assert said(measured_with(ran_everywhere(recorded), iperf2=version).decide()) == []
 
 
-def test_reference_of_a_tool_without_version_is_told(recorded: Recorded) -> None:
+def test_reference_of_a_tool_without_version_is_reported(recorded: Recorded) -> None:
     (message,) = said(measured_with(ran_everywhere(recorded), nccl="2.28.9").decide())
     assert message.endswith("measured with nccl 2.28.9; this campaign states no version of it")
 
@@ -1803,12 +1807,12 @@ def test_node_between_two_bad_ones_is_never_named(size: int, first: int) -> None
 
 
 @given(st.integers(2, 40))
-def test_where_everything_fails_nobody_is_named(size: int) -> None:
+def test_where_everything_fails_no_node_is_named(size: int) -> None:
     assert named(ring_with_bad(size, *range(size))) == []
 
 
 @given(st.integers(2, 40))
-def test_where_everything_passes_nobody_is_named(size: int) -> None:
+def test_where_everything_passes_no_node_is_named(size: int) -> None:
     assert named(ring_with_bad(size)) == []
 
 
@@ -1819,12 +1823,12 @@ def test_one_bad_link_names_neither_end(size: int, bad: int) -> None:
     assert named(cases) == []
 
 
-def test_one_failing_case_alone_tells_neither_of_its_nodes() -> None:
+def test_one_failing_case_alone_names_neither_of_its_nodes() -> None:
     cases = [case_on("ab", passed=False), case_on("cd", passed=True)]
     assert named(cases) == []
 
 
-def test_a_suspect_is_told_with_who_convicts_it_and_who_clears_these() -> None:
+def test_a_suspect_is_reported_with_its_partners_and_what_clears_these() -> None:
     (suspect,) = suspects(ring_with_bad(3, 1))
     assert (suspect.kind, suspect.name, suspect.confirmed) == ("node", "n1", True)
     all_slow = "slow with 2 of 2 partners (n0, n2)"
@@ -1836,7 +1840,7 @@ def test_a_suspect_is_told_with_who_convicts_it_and_who_clears_these() -> None:
 
 
 @given(st.integers(4, 40), st.integers(0, 39))
-def test_cases_that_did_not_run_accuse_nobody(size: int, bad: int) -> None:
+def test_cases_that_did_not_run_accuse_no_node(size: int, bad: int) -> None:
     cases = [
         case if case.passed else dataclasses.replace(case, result="abort", rows=())
         for case in ring_with_bad(size, bad)
@@ -1844,12 +1848,12 @@ def test_cases_that_did_not_run_accuse_nobody(size: int, bad: int) -> None:
     assert named(cases) == []
 
 
-def test_pass_of_another_check_clears_nobody() -> None:
+def test_pass_of_another_check_clears_no_node() -> None:
     over_all = case_on([f"n{place}" for place in range(5)], passed=True, check="MpiWorld")
     assert named([*ring_with_bad(5, 1), over_all]) == ["n1"]
 
 
-def test_pass_on_another_partition_clears_nobody() -> None:
+def test_pass_on_another_partition_clears_no_node() -> None:
     over_all = case_on([f"n{place}" for place in range(5)], passed=True, partition="gpu")
     assert named([*ring_with_bad(5, 1), over_all]) == ["n1"]
 
@@ -1874,7 +1878,7 @@ def test_pass_over_other_rails_does_not_clear_a_node_with_a_bad_rail() -> None:
 STATE = Failure("state", "n1: kernel/release is 6.11, expected 6.12", ("n1",))
 
 
-def test_a_node_with_a_slow_link_is_named_beside_one_that_is_not_as_expected() -> None:
+def test_a_node_with_a_slow_link_is_named_next_to_one_that_is_not_as_expected() -> None:
     state = case_on(("n1",), passed=False, failures=(STATE,), check="NodeState")
     assert named([*ring_with_bad(5, 2), state]) == ["n1", "n2"]
 
@@ -1911,7 +1915,7 @@ def test_failing_cases_are_counted_by_check_partition_and_kind(other: dict[str, 
 
 
 @pytest.mark.parametrize(("passing", "left"), [("bc", "a"), ("ac", "b"), ("ab", ""), ("cd", "ab")])
-def test_named_node_that_passed_elsewhere_is_left_out_beside_one_that_did_not(
+def test_named_node_that_passed_elsewhere_is_left_out_next_to_one_that_did_not(
     passing: str, left: str
 ) -> None:
     silent = Failure("silent-node", "no exit line came from them", ("a", "b"))
@@ -1919,7 +1923,7 @@ def test_named_node_that_passed_elsewhere_is_left_out_beside_one_that_did_not(
     assert named(cases) == list(left)
 
 
-# ---- what accuses nobody ----
+# ---- what accuses no node ----
 
 DISTURBED_JOB = Failure(DISTURBED, "not measured: Slurm says CANCELLED by alice")
 SILENT = Failure("silent-node", "no exit line came from n[1-2]", ("n1", "n2"))
@@ -1931,14 +1935,14 @@ def disturbed(nodes: Sequence[str]) -> Case:
 
 
 @given(st.integers(3, 40), st.integers(0, 39))
-def test_jobs_that_somebody_cancelled_accuse_nobody(size: int, bad: int) -> None:
+def test_jobs_that_a_user_cancelled_accuse_no_node(size: int, bad: int) -> None:
     cases = [case if case.passed else disturbed(case.nodes) for case in ring_with_bad(size, bad)]
     assert (named(cases), ways(cases)) == ([], [])
 
 
 @given(st.integers(3, 40), st.integers(0, 39))
-def test_jobs_that_slurm_did_not_start_accuse_nobody(size: int, bad: int) -> None:
-    """As beside a gate run that has borrowed the node."""
+def test_jobs_that_slurm_did_not_start_accuse_no_node(size: int, bad: int) -> None:
+    """As next to a gate run that has borrowed the node."""
     cases = [
         case if case.passed else dataclasses.replace(case, rows=(), reason=BLOCKED)
         for case in ring_with_bad(size, bad)
@@ -1947,7 +1951,7 @@ def test_jobs_that_slurm_did_not_start_accuse_nobody(size: int, bad: int) -> Non
 
 
 def test_what_is_low_and_within_its_bounds_everywhere_explains_nothing(recorded: Recorded) -> None:
-    """`railgauge locate` tells it; a verdict that accepts accuses nobody."""
+    """`railgauge locate` tells it; a verdict that accepts accuses no node."""
     recorded.floor = 5.0
     for number, value in enumerate((8.2, 8.2, 9.7, 9.75)):
         recorded.result(number, value=value)
@@ -1955,7 +1959,7 @@ def test_what_is_low_and_within_its_bounds_everywhere_explains_nothing(recorded:
     assert (verdict.decision, verdict.suspects) == ("accept", ())
 
 
-def test_what_is_within_its_bounds_is_not_named_beside_what_failed() -> None:
+def test_what_is_within_its_bounds_is_not_named_next_to_what_failed() -> None:
     low = REFERENCE.model_copy(update={"value": 5.0, "lower": 0.0, "kind": "floor"})
     cases = []
     for pair in ring([f"n{place}" for place in range(9)]):
@@ -1978,15 +1982,15 @@ def test_a_node_that_failed_alone_is_named_and_confirmed_once_it_did_so_again() 
     assert not both.confirmed
 
 
-def test_what_was_not_measured_alone_accuses_nobody() -> None:
-    """Traffic of somebody else on n1 is seen while the pair is slow."""
+def test_what_was_not_measured_alone_accuses_no_node() -> None:
+    """Traffic of another user on n1 is seen while the pair is slow."""
     disturbed = Failure("counters-exceeded", "others used eth0 of n1", ("n1",))
     cases = [case_on(pair, passed=pair != ("n1", "n2")) for pair in ring(NODES)]
     cases[0] = dataclasses.replace(cases[0], failures=(disturbed,))
     assert not any(suspect.confirmed for suspect in suspects(cases))
 
 
-def test_where_all_failed_alone_nobody_is_named() -> None:
+def test_where_all_failed_alone_no_node_is_named() -> None:
     assert suspects([case_on((n,), passed=False, check="NcclNode") for n in NODES]) == []
 
 
@@ -2012,7 +2016,7 @@ def test_where_all_nodes_are_silent_none_is_named() -> None:
     assert named([case_on(NODES, passed=False, failures=(everyone,), rows=())]) == []
 
 
-def test_a_node_silent_beside_one_that_spoke_is_cleared_by_its_own_kind_only() -> None:
+def test_a_node_silent_next_to_one_that_spoke_is_cleared_by_its_own_kind_only() -> None:
     silent = Failure("silent-node", "no exit line came from n2", ("n2",))
     cases = [case_on(("n1", "n2"), passed=False, failures=(silent,), rows=())]
     cases += [case_on(("n3", "n4"), passed=True)]
@@ -2065,7 +2069,7 @@ def test_what_the_node_itself_showed_is_not_cleared_by_others() -> None:
     assert named(cases) == ["n2"]
 
 
-def test_a_slow_pair_whose_nodes_pass_with_others_is_a_way_between_them() -> None:
+def test_a_slow_pair_of_nodes_that_pass_with_others_is_a_path_between_them() -> None:
     cases = [case_on(pair, passed=pair != ("n2", "n3")) for pair in ring(NODES)]
     assert ways(cases) == [("n2", "n3")]
 
@@ -2093,14 +2097,14 @@ def test_a_cancelled_job_is_inconclusive_and_said_so(recorded: Recorded) -> None
 
 
 def test_a_drained_or_reserved_node_is_inconclusive(recorded: Recorded) -> None:
-    """Slurm names it as unavailable; but it answers, and somebody holds it on purpose."""
+    """Slurm names it as unavailable; but it answers, and a user holds it on purpose."""
     recorded.no_result(0, "fail", BLOCKED)
     recorded.no_result(1, "fail", BLOCKED)
     verdict = recorded.decide()
     assert (verdict.decision, verdict.suspects) == ("inconclusive", ())
 
 
-def test_a_way_is_told_in_the_text(recorded: Recorded) -> None:
+def test_a_way_is_reported_in_the_text(recorded: Recorded) -> None:
     recorded.fail(1, PAIR_FAILURE)
     assert "the path between n2 and n3 is suspected" in text.plain(recorded.decide())
 
@@ -2169,7 +2173,7 @@ def test_text_names_the_suspects(recorded: Recorded) -> None:
     assert "n2 is at fault: " in text.plain(recorded.decide())
 
 
-def test_text_has_every_measurement_beside_its_reference_and_limit(recorded: Recorded) -> None:
+def test_text_has_every_measurement_next_to_its_reference_and_limit(recorded: Recorded) -> None:
     recorded.fail(1, value=4.0)
     lines = text.plain(recorded.decide(), width=300, all_places=True).splitlines()
     (line,) = [line for line in lines if line.startswith("Iperf2Pair") and "n2 n3" in line]
@@ -2197,7 +2201,7 @@ def test_text_cuts_no_long_node_name(tmp_path: Path) -> None:
     assert report.count(" 9.5 Gb/s") == 3 + 1
 
 
-def test_text_cuts_no_long_node_name_beside_a_long_condition(recorded: Recorded) -> None:
+def test_text_cuts_no_long_node_name_next_to_a_long_condition(recorded: Recorded) -> None:
     nodes = tuple(f"gpu-a100-rack{rack:02}-node{rack:03}.cluster.example.org" for rack in range(2))
     measurement = dataclasses.replace(
         bandwidth(7.125, nodes),
