@@ -469,9 +469,15 @@ class SweepCheck(StrictCheck):
         """Where switches should have counted, and could not be read: who looks for a bad uplink
         must not take what is missing for what is good.
         """
-        unread = self._counting.unread if self._counting and self._between_pairs else ""
-        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or fix"
-        return (f"{problem} extras.fabric.counters",) if unread else ()
+        if not self._between_pairs:
+            return ()
+        notes = []
+        if unread := self._counting.unread if self._counting else "":
+            fix = "run it by hand, or fix extras.fabric.counters"
+            notes.append(f"the counters of the uplinks could not be read {unread}; {fix}")
+        if problem := topology.routes_of(self.partition_data).problem:
+            notes.append(f"the routes are not known: {problem}; run it by hand, or fix it")
+        return notes
 
     # --- for ReFrame ---------------------------------------------------------------------------
 
@@ -501,6 +507,12 @@ def _retests(
         leaves={node: leaves.of_node[node] for node in nodes} if leaves else {},
         hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
         routes=routes.rows(hosts) if routes else (),
+        spines=[
+            row
+            for row in topology.routes_of(partition).rows
+            if row.destination.partition(":")[0] in hosts
+            and (not row.source or row.source.partition(":")[0] in hosts)
+        ],
         before=before,
         change=extras.least_change if before else 0.0,
     )
