@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from railgauge import paths, systems
+from railgauge.acceptance import accept
 from railgauge.cli import cli
 from railgauge.common.errors import ConfigurationError, PrerequisiteError
 from railgauge.model import references
@@ -82,6 +83,8 @@ def test_the_lab_comes_with_the_program(site: Path) -> None:
     assert (systems.is_of_lab("lab"), systems.chosen("lab")) == (True, "lab")
     assert systems.load("lab").nodes
     assert references.load("lab").entries
+    files = accept.judged_by("lab")
+    assert {str(own / "reframe.yaml"), str(references.file_of("lab"))} <= set(files)
 
 
 def test_a_system_of_the_program_is_known_and_not_the_sites(site: Path) -> None:

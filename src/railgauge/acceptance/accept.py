@@ -293,7 +293,7 @@ def judged_by(system: str) -> dict[str, str | None]:
     """
     data = [path for path in paths.system_folder(system).glob("*") if path.suffix in _DATA]
     files = [
-        references.path_for(system),
+        references.file_of(system),
         *(path for path in data if path.name not in ("gate.yaml", "lab.yaml")),
         paths.SETTINGS,
         paths.LEAST_SHARES,

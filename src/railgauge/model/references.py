@@ -477,14 +477,20 @@ def path_for(system: str) -> Path:
     return paths.references_folder() / f"{system}.yaml"
 
 
+def file_of(system: str) -> Path:
+    """Where the numbers of a system are read: the site's file, else that of the program."""
+    path = path_for(system)
+    if path.exists() or system not in paths.systems_of_program():
+        return path
+    return paths.HOME / "results" / "references" / path.name
+
+
 def load(system: str, path: Path | None = None) -> References:
     """The references of `system`; none where it has no file yet.
 
     Raises ConfigurationError with file, line and field for anything wrong in the file.
     """
-    path = path or path_for(system)
-    if not path.exists() and system in paths.systems_of_program():
-        path = paths.HOME / "results" / "references" / path.name
+    path = path or file_of(system)
     if not path.exists():
         return References(system, [], path)
     content = load_model(path, ReferenceFile)

@@ -132,7 +132,8 @@ def known() -> list[str]:
 
 def of_session() -> list[str]:
     """The systems that a session of ReFrame reads: those of the site, and the chosen one."""
-    return [name for name in known() if name in names() or name == selected()]
+    of_site = names()
+    return [name for name in known() if name in of_site or name == selected()]
 
 
 def _file(name: str) -> Path:
@@ -207,7 +208,8 @@ def matches(system: System, host: str) -> bool:
 
 def of_host(host: str) -> list[str]:
     """The systems with `hostnames` that match a host: those of the site, else that of the lab."""
-    described = [name for name in known() if name in names() or is_of_lab(name)]
+    of_site = names()
+    described = [name for name in known() if name in of_site or is_of_lab(name)]
     matching = [name for name in described if matches(load(name), host)]
     return [name for name in matching if not is_of_lab(name)] or matching
 
