@@ -279,7 +279,8 @@ def show_uplinks(seconds: float | None, mode: str | None, as_json: bool) -> None
 
 
 @lab.command("routes")
-def show_routes() -> None:
+@json_option("lab-routes")
+def show_routes(as_json: bool) -> None:
     """The spine by which data of each node goes to each node of another leaf, as a table for
     `railgauge locate --routes`.
 
@@ -288,7 +289,10 @@ def show_routes() -> None:
     """
     cluster = open_lab()
     cluster.require_up()
-    if found := routes.static(cluster):
+    found = routes.static(cluster)
+    if as_json:
+        print_json([route._asdict() for route in found])
+    elif found:
         table = csv.writer(sys.stdout, lineterminator="\n")
         table.writerows([Route._fields, *found])
 

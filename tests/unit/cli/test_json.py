@@ -14,9 +14,10 @@ import pytest
 from railgauge import paths
 from railgauge.cli import cli, running
 from railgauge.cli import lab as lab_commands
-from railgauge.lab import fault_kinds, faults, spec
+from railgauge.lab import fault_kinds, faults, routes, spec
 from railgauge.lab.fault import Fault
 from railgauge.model.record import Listed
+from railgauge.model.routes import Route
 from railgauge.model.uplinks import Uplink, document
 from tests.command_line import invoke
 from tests.unit import measured
@@ -206,10 +207,14 @@ def test_the_lab_is_as_its_schema(monkeypatch: pytest.MonkeyPatch, states: dict[
         service_runs=lambda name: True,
     )
     fault = Fault("rate", "n1", 10.0, "eth0")
+    route = Route("leaf1", "n1", "n9", "spine2")
     monkeypatch.setattr(lab_commands, "open_lab", lambda: cluster)
+    monkeypatch.setattr(routes, "static", lambda _: [route])
     monkeypatch.setattr(faults, "active", lambda _: [fault])
     monkeypatch.setattr(fault_kinds, "problem", lambda *_: "")
     found = typed("lab", "status", "--json")
     require("lab-status", found)
+    require("lab-routes", routed := typed("lab", "routes", "--json"))
+    assert routed == [route._asdict()]
     require("lab-faults", typed("lab", "fault", "list", "--json"))
     assert len(found["nodes"]) == 32 and found["faults"][0]["node"] == "n1"
