@@ -154,7 +154,7 @@ def by_hp2p(lab: Lab, program: Path, nodes: int, planted: bool) -> Took:
 
 
 def by_sweep(nodes: int) -> Took:
-    """All pairs by `railgauge accept`, with its preflight and its verdict."""
+    """All pairs by `railgauge accept`, with its start and its verdict, and without NodeState."""
     results = _LAB / "results"
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir()

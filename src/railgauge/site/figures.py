@@ -168,7 +168,7 @@ SECTIONS: dict[str, tuple[Figure, ...]] = {
             ("smallest loss found with 99 %, 10 runs against 10",),
         ),
     ),
-    "Beside other programs": (
+    "Other programs on the same work": (
         Figure(
             "all-pairs",
             "All pairs of 16 nodes of the larger lab take hp2p of CEA {}, the sweep of `railgauge "
