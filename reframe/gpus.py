@@ -3,11 +3,14 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.preflight.gpu_links import GpuLinksCases, GpuLinksCheck
+from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.preflight.gpu_links import GpuLinksCases, GpuLinksPrograms, copies_run
+from railgauge.checks.preflight.node_state import StatePreconditions
+from railgauge.tools import nvbandwidth
 
 
 @simple_test
-class GpuLinks(GpuLinksCheck):
+class GpuLinks(SweepCheck):
     """nvbandwidth on every node: from and to the host, and between all pairs of GPUs, both as reads
     and as writes.
 
@@ -18,6 +21,13 @@ class GpuLinks(GpuLinksCheck):
 
     descr = "copies to, from and between the GPUs of one node"
     tags = {"gpu", "acceptance"}
+    tool = nvbandwidth
+    gating = ("copy_bandwidth_min",)
+    programs = GpuLinksPrograms()
+    preconditions = StatePreconditions()
 
     cases = GpuLinksCases()
     sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        return copies_run(place, partition)

@@ -378,14 +378,14 @@ MUTANTS = [
     Mutant(
         "a node that lost a GPU passes GpuLinks",
         "src/railgauge/checks/preflight/gpu_links.py",
-        'return {**super().requested(), "gpus": self.links.gpus}',
-        "return super().requested()",
+        '        states={"gpus": links.gpus},\n',
+        "",
         "tests/unit/checks/preflight/test_gpu_links.py -k gpu_less",
     ),
     Mutant(
         "a slow GPU fails nothing",
         "src/railgauge/checks/preflight/gpu_links.py",
-        "*(self._failure(part) for part in parts),",
+        "*(_failure(node, part) for part in parts),",
         "",
         "tests/unit/checks/preflight/test_gpu_links.py -k slow_gpu",
     ),
@@ -1346,15 +1346,15 @@ MUTANTS = [
     Mutant(
         "the inventory of another node passes for this one",
         "src/railgauge/checks/preflight/node_state.py",
-        "        if taken.node != node:\n            reason",
-        "        if False:\n            reason",
+        "    if taken.node != node:\n        reason",
+        "    if False:\n        reason",
         f"{_NODE_STATE} -k another_node",
     ),
     Mutant(
         "a pair is measured over a rail that failed its preflight",
-        "src/railgauge/checks/preflight/node_state.py",
-        "_METRICS.keys() - dependent.preconditions.stopped_by",
-        "_METRICS.keys()",
+        "src/railgauge/checks/framework/observation.py",
+        "self.aspects.keys() - stopped_by",
+        "self.aspects.keys()",
         f"{_NODE_STATE} -k failed_node",
     ),
     Mutant(
@@ -4282,8 +4282,8 @@ MUTANTS = [
     Mutant(
         "an extreme that depends on chance needs a reference",
         "src/railgauge/checks/framework/check.py",
-        "return measurement.metric not in BY_CHANCE",
-        "return True",
+        "if not self.gating and measurement.metric in BY_CHANCE:",
+        "if False:",
         "tests/unit/checks/jobs/test_sweep.py -k chance",
     ),
     Mutant(

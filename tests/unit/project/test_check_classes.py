@@ -28,8 +28,7 @@ MOST = {
     "": Size(3, 107),
     "FabricCheck": Size(4, 115),
     "LaunchCheck": Size(5, 143),
-    "NodeCheck": Size(6, 118),
-    "RanksCheck": Size(4, 91),
+    "RanksCheck": Size(4, 90),
 }
 
 

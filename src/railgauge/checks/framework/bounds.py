@@ -2,8 +2,8 @@
 
 `in_order` is the rule. The first source that has a bound for a number decides:
 
-1. `description`: what the check derives from the system's description (`own_reference`), such as
-   the number of links. It holds by definition, and no measurement could replace it.
+1. `description`: what the run derives from the system's description (`described`), such as the
+   number of links. It holds by definition, and no measurement could replace it.
 2. `stored`: the number in `results/references/` for this very condition, a baseline before a
    published number before a floor (`PRECEDENCE` of `model/references.py`). A measured number knows
    more than a derived one.

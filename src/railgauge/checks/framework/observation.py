@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.framework.cases import Case
@@ -77,11 +77,12 @@ class Observation:
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """The judgement of a place: its evidence and its failures."""
+    """The judgement of a place: its evidence and its failures, and its aspects (PlaceRun)."""
 
     place: Case
     evidence: JobEvidence
     failures: Sequence[Failure]
+    aspects: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def within(self) -> bool:
@@ -97,9 +98,15 @@ class Judged:
     def passed(self) -> bool:
         return not self.failures and self.within
 
-    @property
-    def satisfies_dependents(self) -> bool:
-        """Whether what needs it may be measured: nothing speaks against it, though nothing stored
-        may say what its numbers should be.
+    def satisfies(self, stopped_by: Collection[str]) -> bool:
+        """Whether a check that needs this place may be measured: nothing speaks against it but
+        aspects that do not stop the check, though nothing stored may say what its numbers should
+        be.
         """
-        return self.within and all(failure.kind == NO_REFERENCE for failure in self.failures)
+        ignored = self.aspects.keys() - stopped_by
+        counts = {self.aspects[kind] for kind in ignored}
+        known = self.evidence.references
+        bounds = {name: bound for name, bound in known.items() if name not in counts}
+        evidence = dataclasses.replace(self.evidence, references=bounds)
+        kinds = {failure.kind for failure in self.failures} - ignored
+        return Judged(self.place, evidence, ()).within and kinds <= {NO_REFERENCE}

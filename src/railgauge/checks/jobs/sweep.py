@@ -22,11 +22,11 @@ from railgauge.checks.framework import schedule, slurm_queue, subnet_reading, su
 from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Judged, Observation
+from railgauge.checks.framework.place_run import AgentRun, Whole
 from railgauge.checks.framework.protections import JobEvidence
 from railgauge.checks.jobs import pair_counters, sweep_output
-from railgauge.checks.jobs.client_server import PairRun
 from railgauge.checks.jobs.sweep_end import SweepEnd
-from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
+from railgauge.checks.jobs.sweep_output import JobOutput, SweepOutput, call_of
 from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, TAKEN, Failure
@@ -60,15 +60,14 @@ class SweepCheck(StrictCheck):
     """One job over all nodes of its places, which it measures in rounds.
 
     A concrete check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)` and
-    `run_at()`, which for two nodes returns a PairRun (client_server.py).
+    `run_at()`, which returns a PairRun for two nodes (client_server.py), a NodeRun for one
+    (single_node.py).
     """
 
     sweep: SweepCase
     num_tasks_per_node = 1
     #: the module of railgauge.node that the job's batch script runs: it measures all places
     driver = CONDUCTOR
-    #: the module of railgauge.node.runners that runs at a place
-    runner: str = "client_server"
     #: node -> why it was left out of this job
     _absent: Mapping[str, Failure]
     #: the places that this session is to measure, also those on nodes that were left out
@@ -80,12 +79,17 @@ class SweepCheck(StrictCheck):
     # --- the place at hand -------------------------------------------------------------------
 
     @property
-    def pair_run(self) -> PairRun:
-        """The run of the place at hand, between two nodes."""
+    def agent_run(self) -> AgentRun:
+        """The run of the place at hand, by the agents of its nodes."""
         run = self.place_run
-        if not isinstance(run, PairRun):
-            raise NotImplementedError(f"{type(self).__name__} gives no PairRun in run_at()")
+        if not isinstance(run, AgentRun):
+            raise NotImplementedError(f"{type(self).__name__} gives no AgentRun in run_at()")
         return run
+
+    @property
+    def runner(self) -> str:
+        """The module of railgauge.node.runners that runs at the place at hand."""
+        return self.agent_run.runner
 
     def count_uplinks(self) -> Counting | None:
         """What the uplinks have carried before the job; None where nobody is asked."""
@@ -96,23 +100,39 @@ class SweepCheck(StrictCheck):
 
     def roles(self) -> Mapping[str, str]:
         """The role of each node at the place at hand."""
-        return self.pair_run.nodes
+        return self.agent_run.nodes
 
     def order(self) -> ClientServerOrder | SingleNodeOrder:
         """The order for the nodes of the place at hand."""
-        return self.pair_run.order(self.bound_before)
+        return self.agent_run.order(self.bound_before)
 
     def expected_run_s(self) -> float:
         """How long the place at hand takes, about."""
-        return self.pair_run.expected_run_s
+        return self.agent_run.expected_run_s
 
     def longest_run_s(self) -> float:
         """The longest that the place at hand may take."""
-        return self.pair_run.longest_run_s
+        return self.agent_run.longest_run_s
 
     def read(self) -> Observation:
-        run = self.pair_run
-        return run.judge(run, self, self.bound_before)
+        return self.agent_run.observe(self, self.bound_before)
+
+    def judge_whole(self, left: JobOutput) -> Whole:
+        """The judgement of the job as a whole. Called once; `whole` keeps it."""
+        return Whole()
+
+    @functools.cached_property
+    def whole(self) -> Whole:
+        output = JobOutput(
+            folder=Path(self.stagedir),
+            system=self.current_system.name,
+            partition=self.partition_data,
+            nodes=tuple(self.pinned_nodes),
+            places=self.places,
+            measured=self._chosen,
+            output=self._output,
+        )
+        return self.judge_whole(output)
 
     # --- the case ------------------------------------------------------------------------------
 
@@ -193,6 +213,10 @@ class SweepCheck(StrictCheck):
             absent, chosen = {}, free
         self._wanted, self._absent = wanted, {**taken, **absent}
         self._rounds = self.rounds_of(chosen)
+        with self.at(chosen[0]):
+            gpus = self.place_run.gpus_per_node
+        if gpus is not None:
+            self.job.options += [f"--gpus-per-node={gpus}"]
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
         self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
@@ -224,7 +248,10 @@ class SweepCheck(StrictCheck):
     @property
     def _retests(self) -> int:
         """The most rounds that may be added, of pairs that tell who is at fault."""
-        located = self.runner == "client_server" and self._between_pairs
+        if not self._between_pairs:
+            return 0
+        with self.at(self.places[0]):
+            located = self.runner == "client_server"
         return schedule.of(self.partition_data).locate_rounds if located else 0
 
     @property
@@ -265,7 +292,7 @@ class SweepCheck(StrictCheck):
             first = len(places)
             for place in members:
                 with self.at(place):
-                    order, roles = self.order(), self.roles()
+                    order, roles, runner = self.order(), self.roles(), self.runner
                 text = json.dumps(order.document(), sort_keys=True)
                 if text not in order_numbers:
                     order_numbers[text] = len(orders)
@@ -274,7 +301,7 @@ class SweepCheck(StrictCheck):
                 places[len(places)] = Place(
                     number=len(places),
                     name=place.place,
-                    program=self.runner,
+                    program=runner,
                     roles=roles,
                     order=order_numbers[text],
                     of=conditions.setdefault(condition, len(conditions)),
@@ -407,7 +434,7 @@ class SweepCheck(StrictCheck):
     def job_failures(self) -> Sequence[Failure]:
         """The failures of a job that did not come to its own end."""
         lost = slurm_queue.session.lost_host(self.job.jobid)
-        return self._end.failures() if lost is None else [lost]
+        return [*(self._end.failures() if lost is None else [lost]), *self.whole.failures]
 
     @functools.cached_property
     def _end(self) -> SweepEnd:
@@ -457,7 +484,7 @@ class SweepCheck(StrictCheck):
         for place in (judged.place for judged in self.results):
             if len({leaves.of_node.get(node) for node in place.nodes} - {None}) == 2:
                 with self.at(place):
-                    streams = self.pair_run.streams or 1
+                    streams = self.agent_run.streams or 1
                 for counted in pair_counters.counted_runs(place, self._output):
                     own.add(counted, streams)
         try:
@@ -471,7 +498,8 @@ class SweepCheck(StrictCheck):
         """
         unread = self._counting.unread if self._counting and self._between_pairs else ""
         problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or fix"
-        return (f"{problem} extras.fabric.counters",) if unread else ()
+        of_uplinks = (f"{problem} extras.fabric.counters",) if unread else ()
+        return (*self.whole.notes, *of_uplinks)
 
     # --- for ReFrame ---------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from railgauge.checks.framework.cases import Case, PairCase
 from railgauge.checks.framework.observation import ExitLine
 from railgauge.model.call import Call
 from railgauge.node.transport import results_file
+from railgauge.systems import Partition
 
 
 class AddedPlace(NamedTuple):
@@ -77,6 +78,21 @@ class SweepOutput:
         if role in sides and kind in ("out", "err"):
             return sides[role].out if kind == "out" else sides[role].err
         return next((side.files[file] for side in sides.values() if file in side.files), "")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JobOutput:
+    """What a sweep's job left as a whole. `places` are all of its case, `measured` those that the
+    job was to measure, `nodes` all of its nodes. `folder` is the job's own.
+    """
+
+    folder: Path
+    system: str
+    partition: Partition
+    nodes: Sequence[str]
+    places: Sequence[Case]
+    measured: Sequence[Case]
+    output: SweepOutput
 
 
 def read(path: Path, planned: Sequence[Case]) -> SweepOutput:

@@ -6,20 +6,17 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reframe.core.builtins import run_after
-
 from railgauge import systems
-from railgauge.checks.framework import bounds
-from railgauge.checks.framework.observation import Observation
+from railgauge.checks.framework.cases import NodeCase
+from railgauge.checks.framework.observation import Facts, Observation
+from railgauge.checks.framework.place_run import PlaceOutput
 from railgauge.checks.framework.programs import Programs
-from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
-from railgauge.checks.preflight.node_state import StatePreconditions
+from railgauge.checks.jobs.single_node import NodeCases, NodeRun, judge_output
 from railgauge.locating import gpu_copies
-from railgauge.locating.gpu_copies import Judged, SlowPart
+from railgauge.locating.gpu_copies import SlowPart
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Partition
 from railgauge.systems.gpu_links import GpuLinks
 from railgauge.tools import Reading, nvbandwidth
@@ -73,148 +70,116 @@ class GpuLinksPrograms(Programs):
         )
 
 
-class GpuLinksCheck(NodeCheck):
-    """Does every link of a node's GPUs carry what it can?
+def copies_run(place: NodeCase, partition: Partition) -> NodeRun:
+    """The run of nvbandwidth, with the tests that a node with so many GPUs can run."""
+    links, tests = _links(partition), nvbandwidth.ONE_NODE
+    if links.gpus == 1:
+        tests = tuple(t for t in tests if nvbandwidth.WAYS[t] in ("from_host", "to_host"))
+    options = nvbandwidth.Options(tests)
 
-    The concrete check gives its own `cases = GpuLinksCases()`.
-    """
-
-    runner = "gpu_links"
-    tool = nvbandwidth
-    gating = ("copy_bandwidth_min",)
-    programs = GpuLinksPrograms()
-    preconditions = StatePreconditions()
-
-    @property
-    def links(self) -> GpuLinks:
-        return _links(self.partition_data)
-
-    @property
-    def options(self) -> nvbandwidth.Options:
-        """The tests that a node with so many GPUs can run."""
-        tests = nvbandwidth.ONE_NODE
-        if self.links.gpus == 1:
-            tests = tuple(t for t in tests if nvbandwidth.WAYS[t] in ("from_host", "to_host"))
-        return nvbandwidth.Options(tests)
-
-    @run_after("setup")
-    def ask_for_gpus(self) -> None:
-        self.job.options += [f"--gpus-per-node={self.links.gpus}"]
-
-    def order(self) -> SingleNodeOrder:
-        return SingleNodeOrder(
-            self.links.limit_s,
-            tuple(nvbandwidth.argv(self.options)),
-            tuple(nvbandwidth.version_argv()),
-            path=tuple(self.programs.folders(self.partition_data)),
-        )
-
-    def requested(self) -> Mapping[str, Any]:
-        return {**super().requested(), "gpus": self.links.gpus}
-
-    def required_metrics(self) -> Sequence[str]:
-        return [f"copy_bandwidth_min_{test}" for test in self.options.tests]
-
-    def limit(self, measurement: Measurement) -> Limit | None:
+    def limit(measurement: Measurement, facts: Facts) -> Limit | None:
         way = nvbandwidth.WAYS.get(_test(measurement))
         if way is None:
             return None
-        of_host = way in ("from_host", "to_host")
-        return self.links.host_limit if of_host else self.links.gpu_limit
+        return links.host_limit if way in ("from_host", "to_host") else links.gpu_limit
 
-    def gates(self, measurement: Measurement) -> bool:
-        """The slowest cell, where a limit or a stored number says what it must be, and while a
-        baseline is recorded. Of other links the cells of a matrix judge each other.
-        """
-        return super().gates(measurement) and (
-            self.gate == "baseline"
-            or self.limit(measurement) is not None
-            or bounds.find_stored(self.bound_inputs, measurement) is not None
-        )
+    return NodeRun(
+        place=place,
+        partition=partition,
+        runner="gpu_links",
+        tool=nvbandwidth,
+        options=options,
+        command=nvbandwidth.argv(options),
+        version=nvbandwidth.version_argv(),
+        path=(links.path,) if links.path else (),
+        gpus_per_node=links.gpus,
+        expected_run_s=_BEGIN_S + _COPY_S * 2 * (links.gpus + links.gpus * (links.gpus - 1)),
+        run_limit_s=links.limit_s,
+        required=[f"copy_bandwidth_min_{test}" for test in tests],
+        # The cells of a matrix judge each other.
+        has_peers=True,
+        states={"gpus": links.gpus},
+        limit_of=limit,
+        judge=judge_copies,
+    )
 
-    def read(self) -> Observation:
-        observed = super().read()
-        node = self.here.node
-        facts = dict(observed.facts.get(node, {}))
-        reading, parts = observed.reading, tuple(self._slow_pcie(facts, observed.reading))
-        if reading.ok:
-            matrices = nvbandwidth.copies(reading.seen, self._bounds(reading))
-            judged = self._judged(matrices)
-            parts += judged.parts
-            more = [judged.unnamed, self._unseen_pcie(facts)]
-            notes = (*reading.notes, *filter(None, more), *judged.once)
-            reading = dataclasses.replace(reading, notes=notes)
-            facts["copies"] = {"matrices": [matrix._asdict() for matrix in matrices]}
-        if parts:
-            facts.setdefault("copies", {})["parts"] = [part._asdict() for part in parts]
-        return dataclasses.replace(
-            observed,
-            reading=reading,
-            facts={node: facts} if facts else observed.facts,
-            failures=[
-                *observed.failures,
-                *(self._failure(part) for part in parts),
-                *_far_from_gpus(node, facts),
-            ],
-        )
 
-    def _judged(self, matrices: Sequence[gpu_copies.Matrix]) -> Judged:
-        return gpu_copies.locate_gpus(
+def judge_copies(run: NodeRun, left: PlaceOutput) -> Observation:
+    """Does every link of a node's GPUs carry what it can?"""
+    observed, links, node = judge_output(run, left), _links(run.partition), run.place.node
+    facts = dict(observed.facts.get(node, {}))
+    reading, parts = observed.reading, tuple(_slow_pcie(links, facts, observed.reading))
+    if reading.ok:
+        matrices = nvbandwidth.copies(reading.seen, _bounds(left, reading))
+        judged = gpu_copies.locate_gpus(
             matrices,
-            even=self.links.nvlink_gbytes_s is not None,
-            peer_spread=self.partition_data.extras.peer_spread,
-            links=self.links.nvlinks,
+            even=links.nvlink_gbytes_s is not None,
+            peer_spread=run.partition.extras.peer_spread,
+            links=links.nvlinks,
         )
+        parts += judged.parts
+        more = [judged.unnamed, _unseen_pcie(links, facts)]
+        notes = (*reading.notes, *filter(None, more), *judged.once)
+        reading = dataclasses.replace(reading, notes=notes)
+        facts["copies"] = {"matrices": [matrix._asdict() for matrix in matrices]}
+    if parts:
+        facts.setdefault("copies", {})["parts"] = [part._asdict() for part in parts]
+    return dataclasses.replace(
+        observed,
+        reading=reading,
+        facts={node: facts} if facts else observed.facts,
+        failures=[
+            *observed.failures,
+            *(_failure(node, part) for part in parts),
+            *_far_from_gpus(node, facts),
+        ],
+    )
 
-    def _bounds(self, reading: Reading) -> Mapping[str, float]:
-        """Test -> the least value of a cell that its reference admits."""
-        found = {}
-        for measurement in map(self.placed, reading.measurements):
-            if measurement.metric == "copy_bandwidth_min":
-                bound = bounds.find_bound(self.bound_inputs, measurement)
-                if bound is not None and bound.lowest is not None:
-                    found[_test(measurement)] = bound.lowest
-        return found
 
-    def _slow_pcie(self, facts: Mapping[str, Any], reading: Reading) -> Iterator[SlowPart]:
-        """GPUs with a PCIe link that stayed slow or narrow while they were copied to."""
-        expected = (("pcie_gts", self.links.pcie_gts), ("pcie_lanes", self.links.pcie_lanes))
-        numbers = nvbandwidth.gpu_numbers(reading.seen)
-        for place, gpu in enumerate(facts.get("gpus", ())):
-            number = numbers.get(gpu["pci"].rpartition(".")[0], place)
-            low = [
-                f"{name} is {gpu[name]:g}, expected {least:g}"
-                for name, least in expected
-                if least is not None and gpu.get(name, least) < least
-            ]
-            if low:
-                why = f"the PCIe link of GPU {number} ({gpu['pci']}) under load: {', '.join(low)}"
-                yield SlowPart("gpu-link", f"gpu{number}-host", (number,), why)
+def _bounds(left: PlaceOutput, reading: Reading) -> Mapping[str, float]:
+    """Test -> the least value of a cell that its reference admits."""
+    found = {}
+    for measurement in reading.measurements:
+        if measurement.metric == "copy_bandwidth_min":
+            bound = left.bound_of(measurement)
+            if bound is not None and bound.lowest is not None:
+                found[_test(measurement)] = bound.lowest
+    return found
 
-    def _unseen_pcie(self, facts: Mapping[str, Any]) -> str:
-        """A note of PCIe links that were not seen under load; "" where all were."""
-        if self.links.pcie_gts is None:
-            return ""
-        seen = sum({"pcie_gts", "pcie_lanes"} <= gpu.keys() for gpu in facts.get("gpus", ()))
-        if seen >= self.links.gpus:
-            return ""
-        return f"speed and width of PCIe under load were seen of {seen} of {self.links.gpus} GPUs"
 
-    def _failure(self, part: SlowPart) -> Failure:
-        node = self.here.node
-        if part.name.endswith("-host"):
-            step = "lspci -vv of the GPU (LnkSta, DevSta); reseat it, or its riser; then measure it"
-        else:
-            gpus = ",".join(map(str, part.gpus))
-            step = f"nvidia-smi nvlink -s -i {gpus}; nvidia-smi nvlink -e -i {gpus}; then measure"
-        return Failure(GPU_LINKS, f"{node}: {part.why}", (node,), f"{step} again")
+def _slow_pcie(links: GpuLinks, facts: Mapping[str, Any], reading: Reading) -> Iterator[SlowPart]:
+    """GPUs with a PCIe link that stayed slow or narrow while they were copied to."""
+    expected = (("pcie_gts", links.pcie_gts), ("pcie_lanes", links.pcie_lanes))
+    numbers = nvbandwidth.gpu_numbers(reading.seen)
+    for place, gpu in enumerate(facts.get("gpus", ())):
+        number = numbers.get(gpu["pci"].rpartition(".")[0], place)
+        low = [
+            f"{name} is {gpu[name]:g}, expected {least:g}"
+            for name, least in expected
+            if least is not None and gpu.get(name, least) < least
+        ]
+        if low:
+            why = f"the PCIe link of GPU {number} ({gpu['pci']}) under load: {', '.join(low)}"
+            yield SlowPart("gpu-link", f"gpu{number}-host", (number,), why)
 
-    def expected_run_s(self) -> float:
-        gpus = self.links.gpus
-        return _BEGIN_S + _COPY_S * 2 * (gpus + gpus * (gpus - 1))
 
-    def longest_run_s(self) -> float:
-        return self.links.limit_s + 20
+def _unseen_pcie(links: GpuLinks, facts: Mapping[str, Any]) -> str:
+    """A note of PCIe links that were not seen under load; "" where all were."""
+    if links.pcie_gts is None:
+        return ""
+    seen = sum({"pcie_gts", "pcie_lanes"} <= gpu.keys() for gpu in facts.get("gpus", ()))
+    if seen >= links.gpus:
+        return ""
+    return f"speed and width of PCIe under load were seen of {seen} of {links.gpus} GPUs"
+
+
+def _failure(node: str, part: SlowPart) -> Failure:
+    if part.name.endswith("-host"):
+        step = "lspci -vv of the GPU (LnkSta, DevSta); reseat it, or its riser; then measure it"
+    else:
+        gpus = ",".join(map(str, part.gpus))
+        step = f"nvidia-smi nvlink -s -i {gpus}; nvidia-smi nvlink -e -i {gpus}; then measure"
+    return Failure(GPU_LINKS, f"{node}: {part.why}", (node,), f"{step} again")
 
 
 def _links(partition: Partition) -> GpuLinks:

@@ -122,6 +122,7 @@ class FabricCheck(SweepCheck):
     tool = iperf2
     programs = Programs(iperf2)
     start_limit_s = 30
+    runner = "client_server"
 
     @property
     def fabric(self) -> Fabric:

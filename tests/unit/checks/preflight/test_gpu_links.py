@@ -238,7 +238,6 @@ def test_copies_of_an_unknown_limit_become_a_baseline_before_they_gate(
 
 
 def test_the_job_asks_slurm_for_the_gpus(check: Any) -> None:
-    check.ask_for_gpus()
     assert "--gpus-per-node=8" in check.job.options
 
 
