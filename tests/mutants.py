@@ -3354,8 +3354,8 @@ MUTANTS = [
     Mutant(
         "a pair that failed is no failure of the fabric's measurement",
         "src/railgauge/checks/tcp/fabric_balance.py",
-        "        calls = [call for _, _, of_flow, _ in sides for call in of_flow]\n",
-        "        calls = [dataclasses.replace(c, exit_code=0) for x in sides for c in x[2]]\n",
+        "dataclasses.replace(call, rank=ranks.get(call.host, call.rank))",
+        "dataclasses.replace(call, rank=ranks.get(call.host, call.rank), exit_code=0)",
         "tests/unit/checks/tcp/test_fabric_balance.py -k pair_that_failed",
     ),
     _sweep(
@@ -3378,7 +3378,7 @@ MUTANTS = [
     ),
     _sweep(
         "a place that was ended at its limit is judged by what it printed",
-        '        if event["outcome"] != "done" and not evidence.missing_program:\n',
+        '        if event and event["outcome"] != "done" and not evidence.missing_program:\n',
         "        if False:\n",
         "late",
     ),

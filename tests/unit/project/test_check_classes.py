@@ -26,9 +26,8 @@ class Size(NamedTuple):
 #: Of a kind of job, the most of each; "" for all others.
 MOST = {
     "": Size(3, 107),
-    "FabricCheck": Size(4, 115),
     "LaunchCheck": Size(5, 143),
-    "RanksCheck": Size(4, 90),
+    "RanksCheck": Size(4, 88),
 }
 
 

@@ -24,7 +24,7 @@ from railgauge.checks.framework import bounds, reframe_guard, schedule, slurm_qu
 from railgauge.checks.framework.cases import Case, Cases, PairCase, RailCase
 from railgauge.checks.framework.dependencies import Preconditions
 from railgauge.checks.framework.observation import ExitLine, Facts, Judged, Observation
-from railgauge.checks.framework.place_run import PlaceRun, Whole
+from railgauge.checks.framework.place_run import PlaceRun
 from railgauge.checks.framework.programs import Programs
 from railgauge.checks.framework.protections import JobEvidence, failures
 from railgauge.model import record, references
@@ -466,10 +466,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         )
         return bounds.find_bound(self.bound_inputs, number, known="place")
 
-    def bound_of(self, measurement: Measurement) -> bounds.Bound | None:
-        """The bound of a number that was measured at the place at hand."""
-        return bounds.find_bound(self.bound_inputs, self.placed(measurement))
-
     def nodes_here(self) -> tuple[str, ...]:
         """The nodes of the place at hand."""
         return tuple(self.pinned_nodes) or tuple(self.job.nodelist or ())
@@ -580,11 +576,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def notes_of_job(self) -> Sequence[str]:
         """What is worth knowing of the job as a whole, and speaks against nothing."""
         return ()
-
-    @property
-    def whole(self) -> Whole:
-        """The judgement of the job as a whole."""
-        return Whole()
 
     def round_of(self, place: Case) -> int | None:
         """The round of its job in which a place was measured, from 0; None without rounds."""

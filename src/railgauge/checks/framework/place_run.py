@@ -12,12 +12,11 @@ from typing import Any, Protocol
 
 from railgauge.checks.framework.bounds import Bound
 from railgauge.checks.framework.cases import Case
-from railgauge.checks.framework.observation import ExitLine, Facts, Observation
+from railgauge.checks.framework.observation import ExitLine, Facts
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
-from railgauge.node.orders.places import ClientServerOrder, SingleNodeOrder
 from railgauge.systems import Budget, Partition
 
 #: The bound of a metric that is known before the run, by the number of streams; None where there is
@@ -28,30 +27,12 @@ BoundBefore = Callable[[str, "int | None"], "Bound | None"]
 LimitOf = Callable[[Measurement, Facts], "Limit | None"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Whole:
-    """The judgement of a job as a whole: its failures and notes are of no single place. `shared` is
-    what all places are judged by.
-    """
-
-    failures: Sequence[Failure] = ()
-    notes: Sequence[str] = ()
-    shared: Any = None
-
-
 class PlaceOutput(Protocol):
     """What was left at a place."""
 
     def exit_line(self, role: str) -> ExitLine | None: ...
     def text(self, file: str) -> str: ...
     def output(self, role: str) -> str: ...
-
-    def bound_of(self, measurement: Measurement) -> Bound | None:
-        """The bound of a number that was measured at the place."""
-
-    @property
-    def whole(self) -> Whole:
-        """The judgement of the job that the place was measured in."""
 
 
 def no_limit(measurement: Measurement, facts: Facts) -> Limit | None:
@@ -121,45 +102,3 @@ class PlaceRun:
     def may_be_left_out(self, facts: Facts) -> bool:
         """Whether the place fails nothing where its nodes lack what it needs."""
         return False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AgentRun(PlaceRun):
-    """The run of a place by agents on its nodes, in a round of a sweep."""
-
-    #: the module of railgauge.node.runners that runs on the nodes
-    runner: str
-    #: how long it takes, about
-    expected_run_s: float
-    limit_of: LimitOf = no_limit
-    #: the reference of a measurement that follows from the system's description
-    describe: Callable[[Measurement], Reference | None] = no_reference
-
-    @property
-    def nodes(self) -> Mapping[str, str]:
-        """Role -> node."""
-        raise NotImplementedError
-
-    @property
-    def longest_run_s(self) -> float:
-        """The longest that it may take."""
-        raise NotImplementedError
-
-    @property
-    def streams(self) -> int | None:
-        """The number of streams between two nodes; None where there are none."""
-        return None
-
-    def limit(self, measurement: Measurement, facts: Facts) -> Limit | None:
-        return self.limit_of(measurement, facts)
-
-    def described(self, measurement: Measurement) -> Reference | None:
-        return self.describe(measurement)
-
-    def order(self, bound: BoundBefore) -> ClientServerOrder | SingleNodeOrder:
-        """The order for its nodes."""
-        raise NotImplementedError
-
-    def observe(self, left: PlaceOutput, bound: BoundBefore) -> Observation:
-        """The observation of what it left."""
-        raise NotImplementedError

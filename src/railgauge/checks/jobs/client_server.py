@@ -10,12 +10,10 @@ from typing import Any
 from railgauge.checks.framework import protections
 from railgauge.checks.framework.cases import PairCase
 from railgauge.checks.framework.observation import ExitLine, Facts, Observation
-from railgauge.checks.framework.place_run import (
-    AgentRun,
-    BoundBefore,
-    PlaceOutput,
-)
+from railgauge.checks.framework.place_run import BoundBefore, PlaceOutput
 from railgauge.checks.jobs import pair_counters
+from railgauge.checks.jobs.sweep_run import AgentRun
+from railgauge.checks.jobs.uplink_counters import Counting
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
@@ -91,7 +89,7 @@ class PairRun(AgentRun):
     tool: PairTool
     runner: str = "client_server"
     #: the longest time that the client may take
-    run_limit_s: int
+    run_limit_s: float
     #: the longest time until the server listens
     start_limit_s: int = 30
     #: the longest time of what each side does before the tool and after it
@@ -153,6 +151,10 @@ class PairRun(AgentRun):
 
     def observe(self, left: PlaceOutput, bound: BoundBefore) -> Observation:
         return self.judge(self, left, bound)
+
+    def counting(self, alone: bool) -> Counting | None:
+        fabric = self.partition.extras.fabric
+        return None if fabric is None else Counting(fabric.counters, beside=True)
 
     def missing(self, facts: Facts) -> Failure | None:
         return next((lacks for part in self.parts if (lacks := part.missing(facts))), None)

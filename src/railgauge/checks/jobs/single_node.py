@@ -10,11 +10,8 @@ from typing import Any
 from railgauge.checks.framework.cases import Case, Cases, NodeCase, chosen_nodes
 from railgauge.checks.framework.dependencies import NODE, known_places, nodes_in
 from railgauge.checks.framework.observation import Facts, Observation
-from railgauge.checks.framework.place_run import (
-    AgentRun,
-    BoundBefore,
-    PlaceOutput,
-)
+from railgauge.checks.framework.place_run import BoundBefore
+from railgauge.checks.jobs.sweep_run import AgentRun, SweepPlace
 from railgauge.model.call import Call
 from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.node.runners.single_node import ROLE
@@ -55,7 +52,7 @@ class NodeRun(AgentRun):
     #: the folders in which nodes look for the program first
     path: Sequence[str] = ()
     #: how what was left is judged
-    judge: Callable[[NodeRun, PlaceOutput], Observation] = dataclasses.field(
+    judge: Callable[[NodeRun, SweepPlace], Observation] = dataclasses.field(
         default_factory=lambda: judge_output
     )
 
@@ -76,17 +73,17 @@ class NodeRun(AgentRun):
             path=tuple(self.path),
         )
 
-    def observe(self, left: PlaceOutput, bound: BoundBefore) -> Observation:
+    def observe(self, left: SweepPlace, bound: BoundBefore) -> Observation:
         return self.judge(self, left)
 
 
-def stated(run: NodeRun, left: PlaceOutput) -> tuple[list[Call], Facts]:
+def stated(run: NodeRun, left: SweepPlace) -> tuple[list[Call], Facts]:
     """The call of the program, and the facts of its node; both empty where it did not end."""
     line = left.exit_line(ROLE)
     return ([line.call], {run.place.node: line.facts}) if line else ([], {})
 
 
-def judge_output(run: NodeRun, left: PlaceOutput) -> Observation:
+def judge_output(run: NodeRun, left: SweepPlace) -> Observation:
     """The observation of what the program printed."""
     calls, facts = stated(run, left)
     reading = run.tool.read(left.output(ROLE), calls=calls, options=run.options)

@@ -18,19 +18,26 @@ from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
 from railgauge.campaign.folder import BEFORE, ENOUGH
-from railgauge.checks.framework import schedule, slurm_queue, subnet_reading, summary, topology
+from railgauge.checks.framework import (
+    bounds,
+    schedule,
+    slurm_queue,
+    subnet_reading,
+    summary,
+    topology,
+)
 from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Judged, Observation
-from railgauge.checks.framework.place_run import AgentRun, Whole
 from railgauge.checks.framework.protections import JobEvidence
 from railgauge.checks.jobs import pair_counters, sweep_output
 from railgauge.checks.jobs.sweep_end import SweepEnd
-from railgauge.checks.jobs.sweep_output import JobOutput, SweepOutput, call_of
+from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
+from railgauge.checks.jobs.sweep_run import AgentRun, JobOutput, SweepRun, Whole
 from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, TAKEN, Failure
-from railgauge.model.measurement import STANDS_OUT, Load
+from railgauge.model.measurement import STANDS_OUT, Load, Measurement
 from railgauge.model.references import Reference
 from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
@@ -79,6 +86,23 @@ class SweepCheck(StrictCheck):
     # --- the place at hand -------------------------------------------------------------------
 
     @property
+    def sweep_run(self) -> SweepRun:
+        """The run of the place at hand."""
+        run = self.place_run
+        if not isinstance(run, SweepRun):
+            raise NotImplementedError(f"{type(self).__name__} gives no SweepRun in run_at()")
+        return run
+
+    @functools.cached_property
+    def _flows(self) -> Sequence[Sequence[Case]]:
+        """The rounds of flows that together are the only place; none where places are measured by
+        themselves.
+        """
+        with self.at(self.places[0]):
+            run = self.place_run
+        return run.flows if isinstance(run, SweepRun) else ()
+
+    @property
     def agent_run(self) -> AgentRun:
         """The run of the place at hand, by the agents of its nodes."""
         run = self.place_run
@@ -86,25 +110,11 @@ class SweepCheck(StrictCheck):
             raise NotImplementedError(f"{type(self).__name__} gives no AgentRun in run_at()")
         return run
 
-    @property
-    def runner(self) -> str:
-        """The module of railgauge.node.runners that runs at the place at hand."""
-        return self.agent_run.runner
-
     def count_uplinks(self) -> Counting | None:
         """What the uplinks have carried before the job; None where nobody is asked."""
-        fabric = self.partition_data.extras.fabric
-        if fabric is None or not self._between_pairs:
-            return None
-        return Counting(fabric.counters, beside=True)
-
-    def roles(self) -> Mapping[str, str]:
-        """The role of each node at the place at hand."""
-        return self.agent_run.nodes
-
-    def order(self) -> ClientServerOrder | SingleNodeOrder:
-        """The order for the nodes of the place at hand."""
-        return self.agent_run.order(self.bound_before)
+        with self.at((self.places if self._flows else self._chosen)[0]):
+            run = self.place_run
+        return run.counting(len(self._chosen) == 1) if isinstance(run, SweepRun) else None
 
     def expected_run_s(self) -> float:
         """How long the place at hand takes, about."""
@@ -115,7 +125,11 @@ class SweepCheck(StrictCheck):
         return self.agent_run.longest_run_s
 
     def read(self) -> Observation:
-        return self.agent_run.observe(self, self.bound_before)
+        return self.sweep_run.observe(self, self.bound_before)
+
+    def bound_of(self, measurement: Measurement) -> bounds.Bound | None:
+        """The bound of a number that was measured at the place at hand."""
+        return bounds.find_bound(self.bound_inputs, self.placed(measurement))
 
     def judge_whole(self, left: JobOutput) -> Whole:
         """The judgement of the job as a whole. Called once; `whole` keeps it."""
@@ -123,7 +137,11 @@ class SweepCheck(StrictCheck):
 
     @functools.cached_property
     def whole(self) -> Whole:
-        output = JobOutput(
+        return self.judge_whole(self.job_output)
+
+    @functools.cached_property
+    def job_output(self) -> JobOutput:
+        return JobOutput(
             folder=Path(self.stagedir),
             system=self.current_system.name,
             partition=self.partition_data,
@@ -131,8 +149,8 @@ class SweepCheck(StrictCheck):
             places=self.places,
             measured=self._chosen,
             output=self._output,
+            counting=self._counting,
         )
-        return self.judge_whole(output)
 
     # --- the case ------------------------------------------------------------------------------
 
@@ -152,6 +170,8 @@ class SweepCheck(StrictCheck):
         return self.here.nodes
 
     def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
+        if self._flows:
+            return [list(members) for members in self._flows]
         partition = self.partition_data
         leaves = topology.leaves_of(partition)
         rounds = schedule.rounds(places, schedule.of(partition), leaves)
@@ -251,7 +271,7 @@ class SweepCheck(StrictCheck):
         if not self._between_pairs:
             return 0
         with self.at(self.places[0]):
-            located = self.runner == "client_server"
+            located = self.agent_run.runner == "client_server"
         return schedule.of(self.partition_data).locate_rounds if located else 0
 
     @property
@@ -292,7 +312,8 @@ class SweepCheck(StrictCheck):
             first = len(places)
             for place in members:
                 with self.at(place):
-                    order, roles, runner = self.order(), self.roles(), self.runner
+                    run = self.agent_run
+                    order = run.order(self.bound_before)
                 text = json.dumps(order.document(), sort_keys=True)
                 if text not in order_numbers:
                     order_numbers[text] = len(orders)
@@ -301,8 +322,8 @@ class SweepCheck(StrictCheck):
                 places[len(places)] = Place(
                     number=len(places),
                     name=place.place,
-                    program=runner,
-                    roles=roles,
+                    program=run.runner,
+                    roles=run.nodes,
                     order=order_numbers[text],
                     of=conditions.setdefault(condition, len(conditions)),
                 )
@@ -377,6 +398,12 @@ class SweepCheck(StrictCheck):
         A lost node fails the first place in which it is lost, and no other. If the job was ended
         from outside, its agents were too, and none of them is lost.
         """
+        if self._flows:
+            if self._raw.places or self._raw.lost:
+                return self.places
+            # The failures of the job say why.
+            self.not_run = {place.place: _NO_EVENT for place in self.places}
+            return []
         gone = [node for node, why in self._raw.lost.items() if why == results_file.NOT_OURS]
         why = "not measured: another job had it when this one began"
         without = slurm_queue.session.left_out(self.job.name)
@@ -407,6 +434,11 @@ class SweepCheck(StrictCheck):
         return judged
 
     def judge_place(self, place: Case) -> Judged:
+        if self._flows:
+            lost_of_all = [f for node in sorted(self._raw.lost) for f in self._end.lost(node)]
+            if not lost_of_all:
+                return super().judge_place(place)
+            return Judged(place, dataclasses.replace(self._end.job, nodes=place.nodes), lost_of_all)
         failures = [self._absent[node] for node in place.nodes if node in self._absent]
         event = {} if failures else self._raw.places[self._output.number(place)]
         if event.get("outcome") == "lost":
@@ -426,8 +458,8 @@ class SweepCheck(StrictCheck):
 
     def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
         evidence, failures = super()._evidence()
-        event = self._raw.places[self._output.number(self.here)]
-        if event["outcome"] != "done" and not evidence.missing_program:
+        event = self._output.event(self.here)
+        if event and event["outcome"] != "done" and not evidence.missing_program:
             failures.append(Failure("late", f"{event['outcome']}: {event['why']}"))
         return evidence, failures
 

@@ -11,7 +11,7 @@ from railgauge.checks.framework.cases import Case, PairCase
 from railgauge.checks.framework.observation import ExitLine
 from railgauge.model.call import Call
 from railgauge.node.transport import results_file
-from railgauge.systems import Partition
+from railgauge.tools.common.lines import with_errors
 
 
 class AddedPlace(NamedTuple):
@@ -79,20 +79,9 @@ class SweepOutput:
             return sides[role].out if kind == "out" else sides[role].err
         return next((side.files[file] for side in sides.values() if file in side.files), "")
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class JobOutput:
-    """What a sweep's job left as a whole. `places` are all of its case, `measured` those that the
-    job was to measure, `nodes` all of its nodes. `folder` is the job's own.
-    """
-
-    folder: Path
-    system: str
-    partition: Partition
-    nodes: Sequence[str]
-    places: Sequence[Case]
-    measured: Sequence[Case]
-    output: SweepOutput
+    def printed(self, place: Case, role: str) -> str:
+        """What a side printed, with the lines of its standard error marked."""
+        return with_errors(self.text(place, f"{role}.out"), self.text(place, f"{role}.err"))
 
 
 def read(path: Path, planned: Sequence[Case]) -> SweepOutput:

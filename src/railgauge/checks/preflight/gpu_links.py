@@ -9,9 +9,9 @@ from typing import Any
 from railgauge import systems
 from railgauge.checks.framework.cases import NodeCase
 from railgauge.checks.framework.observation import Facts, Observation
-from railgauge.checks.framework.place_run import PlaceOutput
 from railgauge.checks.framework.programs import Programs
 from railgauge.checks.jobs.single_node import NodeCases, NodeRun, judge_output
+from railgauge.checks.jobs.sweep_run import SweepPlace
 from railgauge.locating import gpu_copies
 from railgauge.locating.gpu_copies import SlowPart
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS, Failure
@@ -104,7 +104,7 @@ def copies_run(place: NodeCase, partition: Partition) -> NodeRun:
     )
 
 
-def judge_copies(run: NodeRun, left: PlaceOutput) -> Observation:
+def judge_copies(run: NodeRun, left: SweepPlace) -> Observation:
     """Does every link of a node's GPUs carry what it can?"""
     observed, links, node = judge_output(run, left), _links(run.partition), run.place.node
     facts = dict(observed.facts.get(node, {}))
@@ -136,7 +136,7 @@ def judge_copies(run: NodeRun, left: PlaceOutput) -> Observation:
     )
 
 
-def _bounds(left: PlaceOutput, reading: Reading) -> Mapping[str, float]:
+def _bounds(left: SweepPlace, reading: Reading) -> Mapping[str, float]:
     """Test -> the least value of a cell that its reference admits."""
     found = {}
     for measurement in reading.measurements:

@@ -13,10 +13,9 @@ from railgauge import paths
 from railgauge.checks.framework import minimum_bounds, subnet_reading
 from railgauge.checks.framework.cases import NodeCase
 from railgauge.checks.framework.observation import Observation
-from railgauge.checks.framework.place_run import PlaceOutput, Whole
 from railgauge.checks.framework.subnet_reading import FIRST
 from railgauge.checks.jobs.single_node import NodeCases, NodeRun, stated
-from railgauge.checks.jobs.sweep_output import JobOutput
+from railgauge.checks.jobs.sweep_run import JobOutput, SweepPlace, Whole
 from railgauge.checks.preflight import subnet_state
 from railgauge.fabric import asking, expected, findings
 from railgauge.fabric import folder as folders
@@ -91,7 +90,7 @@ def subnet_run(place: NodeCase, partition: Partition, nodes: Sequence[str]) -> N
     )
 
 
-def judge_links(run: NodeRun, left: PlaceOutput) -> Observation:
+def judge_links(run: NodeRun, left: SweepPlace) -> Observation:
     """Is the node in the subnet, without a fault of its own?"""
     (calls, facts), node = stated(run, left), run.place.node
     subnet: subnet_state.Judgement = left.whole.shared

@@ -12,10 +12,9 @@ from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.cases import Case, NodeCase
 from railgauge.checks.framework.dependencies import LINKS_ALONE, Preconditions
 from railgauge.checks.framework.observation import Facts, Observation
-from railgauge.checks.framework.place_run import PlaceOutput, Whole
 from railgauge.checks.framework.stages import stages_so_far
 from railgauge.checks.jobs.single_node import NodeCases, NodeRun, of_nodes, stated
-from railgauge.checks.jobs.sweep_output import JobOutput
+from railgauge.checks.jobs.sweep_run import JobOutput, SweepPlace, Whole
 from railgauge.checks.preflight import gpu_health, inventory_state, rails_and_bond
 from railgauge.checks.preflight.rails_and_bond import Links
 from railgauge.model import inventory
@@ -113,7 +112,7 @@ def state_run(place: NodeCase, partition: Partition) -> NodeRun:
     )
 
 
-def judge_state(run: NodeRun, left: PlaceOutput) -> Observation:
+def judge_state(run: NodeRun, left: SweepPlace) -> Observation:
     """Are a node's firmware, tuning, rails and bond what the system expects?"""
     calls, node, options = stated(run, left)[0], run.place.node, run.options
     try:
@@ -154,7 +153,7 @@ def _facts(taken: Inventory, options: inventory_state.Options) -> Facts:
     return {taken.node: {**facts, "agreed": {**agreed, "mends": mends}}}
 
 
-def judge_again(run: NodeRun, left: PlaceOutput) -> Observation:
+def judge_again(run: NodeRun, left: SweepPlace) -> Observation:
     """Is all of that still so after all else, and did a GPU count errors meanwhile?
 
     The facts are what the verdict compares with the first reading, but nothing to compare peers by.
@@ -172,7 +171,7 @@ def judge_again(run: NodeRun, left: PlaceOutput) -> Observation:
     )
 
 
-def _compared(run: NodeRun, left: PlaceOutput) -> gpu_health.Compared:
+def _compared(run: NodeRun, left: SweepPlace) -> gpu_health.Compared:
     """What happened since the first reading of this node in the campaign."""
     try:
         after = inventory_state.parse(left.text(inventory.FILE))

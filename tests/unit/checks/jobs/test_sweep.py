@@ -20,9 +20,10 @@ from railgauge.campaign.folder import BEFORE, RESULT_FILE
 from railgauge.checks.framework import slurm_queue, subnet_reading, topology
 from railgauge.checks.framework.cases import Case, Places, SettingCase, SweepCase
 from railgauge.checks.framework.observation import Observation
-from railgauge.checks.framework.place_run import AgentRun, BoundBefore, PlaceOutput
+from railgauge.checks.framework.place_run import BoundBefore
 from railgauge.checks.jobs import sweep
 from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.jobs.sweep_run import AgentRun, SweepPlace
 from railgauge.fabric.static_routes import StaticRoutes
 from railgauge.lab.subnet_topology import leaf_spine
 from railgauge.model.failure import (
@@ -85,7 +86,7 @@ class TinyRun(AgentRun):
         argv = ("tiny", str(self.place.setting))  # type: ignore[attr-defined] # a SettingCase
         return ClientServerOrder(30, 30, (), server=argv, client=argv, version=("tiny", "-v"))
 
-    def observe(self, left: PlaceOutput, bound: BoundBefore) -> Observation:
+    def observe(self, left: SweepPlace, bound: BoundBefore) -> Observation:
         lines = [line for role in ("server", "client") if (line := left.exit_line(role))]
         calls = [line.call for line in lines]
         measured = Measurement("bandwidth", float(left.text("client.out")), "tiny", "tcp", "tcp")
