@@ -272,15 +272,15 @@ MUTANTS = [
     ),
     Mutant(
         "what several operations sent over uplinks is alltoall's",
-        "src/railgauge/checks/collectives/nccl.py",
-        "leaves is None or len(self._chosen) != 1:",
-        "leaves is None:",
+        "src/railgauge/checks/collectives/nccl_run.py",
+        "leaves is None or not alone or",
+        "leaves is None or",
         "tests/unit/checks/collectives/test_nccl_uplinks.py -k several_operations",
     ),
     Mutant(
         "what others sent over uplinks beside NCCL is NCCL's",
         "src/railgauge/checks/collectives/nccl.py",
-        "            confirm(sum(each.sent_bytes for each in uplinks), moved, self.tool_name)\n",
+        "        confirm(sum(each.sent_bytes for each in uplinks), moved, nccl_tests.TOOL)\n",
         "",
         "tests/unit/checks/collectives/test_nccl_uplinks.py -k cannot_have_sent",
     ),
@@ -1044,8 +1044,8 @@ MUTANTS = [
     ),
     Mutant(
         "groups that are slow alike are good where no number is stored",
-        "src/railgauge/checks/collectives/nccl.py",
-        '        return self._lowest("share")\n',
+        "src/railgauge/checks/collectives/nccl_run.py",
+        '        return self._lowest(inputs, "share")\n',
         "        return {}\n",
         "tests/unit/checks/collectives/test_nccl.py -k share_of_the_limit",
     ),
@@ -1115,14 +1115,14 @@ MUTANTS = [
     Mutant(
         "groups that were not told apart leave their job good",
         "src/railgauge/checks/jobs/group_launches.py",
-        "        if apart:\n",
-        "        if False:\n",
+        "        if not apart:\n",
+        "        if True:\n",
         "tests/unit/checks/collectives/test_nccl.py -k not_told_apart",
     ),
     Mutant(
         "a message of any size tells the bandwidth",
         "src/railgauge/checks/collectives/nccl.py",
-        "if self._sizes[-1] < _LEAST_SHARE * requested:",
+        "if sizes[-1] < _LEAST_SHARE * requested:",
         "if False:",
         "tests/lab/test_rehearsal.py -k no-memory",
     ),
@@ -1220,8 +1220,8 @@ MUTANTS = [
     Mutant(
         "what NCCL's logs say is wrong is nobody's business",
         "src/railgauge/checks/collectives/nccl.py",
-        "            for problem in used.problems\n",
-        "            for problem in ()\n",
+        "        for problem in used.problems\n",
+        "        for problem in ()\n",
         "tests/lab/test_rehearsal.py -k cut-log",
     ),
     Mutant(
@@ -1459,7 +1459,7 @@ MUTANTS = [
     Mutant(
         "a link that flapped while NCCL ran is forgotten",
         "src/railgauge/checks/collectives/nccl.py",
-        "        failures = [*failures, *lost_links.lost(facts)]\n",
+        "    failures = [*failures, *lost_links.lost(facts)]\n",
         "",
         "tests/unit/checks/collectives/test_nccl.py -k flapped",
     ),

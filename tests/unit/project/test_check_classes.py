@@ -25,8 +25,7 @@ class Size(NamedTuple):
 
 #: Of a kind of job, the most of each; "" for all others.
 MOST = {
-    "": Size(3, 107),
-    "LaunchCheck": Size(5, 143),
+    "": Size(3, 104),
     "RanksCheck": Size(4, 88),
 }
 

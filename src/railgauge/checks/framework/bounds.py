@@ -21,7 +21,7 @@ Nodes act on bounds during a job. They get them from the same rule, before the n
 
 - a pair of nodes gets `least_gbits` and `most_resent` (`checks/jobs/client_server.py`).
   `node/orchestration/rounds.py` takes the higher of `least_gbits` and what peers carry.
-- a launch of groups gets `bounds`, and `least` of the share (`checks/collectives/nccl.py`).
+- a launch of groups gets `bounds`, and `least` of the share (`checks/collectives/nccl_run.py`).
   `node/orchestration/group_launches.py` compares with peers, too, where `bounds` is empty.
 
 `railgauge promote` makes stored baselines (`verdict/comparison/promotion.py`), and has no part in

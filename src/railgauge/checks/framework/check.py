@@ -191,7 +191,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def required_metrics(self) -> Sequence[str]:
         """The performance variables of a complete result of the place at hand."""
-        required = self.place_run.required
+        required = self.observed.required if self.observed else None
+        required = self.place_run.required if required is None else required
         return list(self.metrics if required is None else required)
 
     def requested(self) -> Mapping[str, Any]:
@@ -208,7 +209,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def gates(self, measurement: Measurement) -> bool:
         """Whether this number must have a reference; others are judged only where they have one."""
-        if (gated := self.place_run.gated) is not None:
+        gated = self.observed.gated if self.observed else None
+        if (gated := self.place_run.gated if gated is None else gated) is not None:
             return measurement.variable in gated
         if self.gating and measurement.metric not in self.gating:
             return False
@@ -527,7 +529,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         check, partition = type(self).__name__, self.current_partition.name
         evidence = judged.evidence
         with self.at(judged.place):
-            of = self.bound_inputs
+            gates = lambda m: m.variable not in evidence.recorded  # noqa: E731
+            of = dataclasses.replace(self.bound_inputs, gates=gates)
             rows = tuple(
                 record.Row(
                     m,

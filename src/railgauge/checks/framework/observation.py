@@ -65,6 +65,7 @@ class Observation:
     itself (device, mtu_bytes, ...) by its name, and what is wrong beside what every check is judged
     by. `claims` are what the tool says that the nodes' devices carried, to be held against their
     counters. `prefix` stands before the roles of the run that is judged.
+    `required` and `gated` are those of PlaceRun where only the output tells them.
     """
 
     reading: Reading
@@ -73,6 +74,8 @@ class Observation:
     failures: Sequence[Failure] = ()
     claims: Sequence[Claim] = ()
     prefix: str = ""
+    required: Sequence[str] | None = None
+    gated: Sequence[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

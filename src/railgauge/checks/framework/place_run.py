@@ -65,8 +65,6 @@ class PlaceRun:
     #: kind of failure -> the metric that counts what is well: other checks may be measured in spite
     #: of it (Preconditions.stopped_by)
     aspects: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: the GPUs of each node that Slurm is asked for; None for none
-    gpus_per_node: int | None = None
 
     def described(self, measurement: Measurement) -> Reference | None:
         """The reference that follows from the system's description, not from measurements."""

@@ -11,7 +11,7 @@ from railgauge.checks.framework.cases import Case, Cases, NodeCase, chosen_nodes
 from railgauge.checks.framework.dependencies import NODE, known_places, nodes_in
 from railgauge.checks.framework.observation import Facts, Observation
 from railgauge.checks.framework.place_run import BoundBefore
-from railgauge.checks.jobs.sweep_run import AgentRun, SweepPlace
+from railgauge.checks.jobs.sweep_run import AgentRun, JobNeeds, SweepPlace
 from railgauge.model.call import Call
 from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.node.runners.single_node import ROLE
@@ -49,6 +49,8 @@ class NodeRun(AgentRun):
     run_limit_s: int = 60
     #: the name of the JSON file that the program leaves in {scratch}; None for none
     result: str | None = None
+    #: the GPUs that Slurm is asked for; None for none
+    gpus: int | None = None
     #: the folders in which nodes look for the program first
     path: Sequence[str] = ()
     #: how what was left is judged
@@ -63,6 +65,9 @@ class NodeRun(AgentRun):
     @property
     def longest_run_s(self) -> float:
         return self.run_limit_s + 20
+
+    def job_needs(self, nodes: Sequence[str]) -> JobNeeds:
+        return JobNeeds(gpus_per_node=self.gpus)
 
     def order(self, bound: BoundBefore) -> SingleNodeOrder:
         return SingleNodeOrder(

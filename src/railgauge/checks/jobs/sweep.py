@@ -33,7 +33,7 @@ from railgauge.checks.framework.protections import JobEvidence
 from railgauge.checks.jobs import pair_counters, sweep_output
 from railgauge.checks.jobs.sweep_end import SweepEnd
 from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
-from railgauge.checks.jobs.sweep_run import AgentRun, JobOutput, SweepRun, Whole
+from railgauge.checks.jobs.sweep_run import JobOutput, SweepRun, Whole, agent_run
 from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
 from railgauge.model import record
 from railgauge.model.failure import DISTURBED, TAKEN, Failure
@@ -56,11 +56,91 @@ _HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
 
-#: The program of a job that measures by agents, below railgauge.node.
-CONDUCTOR = "orchestration.conductor"
-
 #: Why a place without an event was not measured.
 _NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be read"
+
+
+class Agents:
+    """How the job of a sweep measures its places: the conductor has agents on the nodes do it in
+    rounds (railgauge.node.orchestration.conductor).
+    """
+
+    #: the module of railgauge.node that the job's batch script runs
+    program = "orchestration.conductor"
+    #: whether it goes from round to round, also with a part of the nodes
+    by_rounds = True
+
+    def split(
+        self, rounds_of_places: Sequence[Sequence[Case]], partition: systems.Partition
+    ) -> list[list[Case]]:
+        """The rounds of a job, of which each is of places that are measured at once."""
+        return [list(places) for places in rounds_of_places]
+
+    def expected_s(self, rounds_of_job: Sequence[tuple[SweepRun, int]]) -> float:
+        """How long all rounds take, about, by the first run and the number of places of each."""
+        return sum((agent_run(run).expected_run_s for run, _ in rounds_of_job), 0.0)
+
+    def longest_s(self, rounds_of_job: Sequence[tuple[SweepRun, int]], retests: int) -> float:
+        """Time for every round on a slow day, and for some rounds that come to their limit. What
+        hangs in one of these is lost, and costs no other round its time.
+        """
+        total = most = slow = 0.0
+        for run in (agent_run(run) for run, _ in rounds_of_job):
+            longest = run.longest_run_s
+            likely = min(longest, SLOW * run.expected_run_s + SLOW_S)
+            slow, total, most = max(slow, likely), total + likely, max(most, longest)
+        return total + retests * slow + _HUNG * most
+
+    def orders(
+        self, check: SweepCheck, rounds_of_job: Sequence[Sequence[Case]]
+    ) -> Sweep | LaunchList:
+        """The orders for the program and what it starts, by the rounds of a job."""
+        places: dict[int, Place] = {}
+        order_numbers: dict[str, int] = {}
+        orders: list[ClientServerOrder | SingleNodeOrder] = []
+        numbers = []
+        conditions: dict[object, int] = {}
+        leaves, campaign = topology.leaves_of(check.partition_data), paths.campaign_folder()
+        for members in rounds_of_job:
+            first = len(places)
+            for place in members:
+                with check.at(place):
+                    run = agent_run(check.place_run)
+                    order = run.order(check.bound_before)
+                text = json.dumps(order.document(), sort_keys=True)
+                if text not in order_numbers:
+                    order_numbers[text] = len(orders)
+                    orders.append(order)
+                condition = place.condition, schedule.within(place, leaves)
+                places[len(places)] = Place(
+                    number=len(places),
+                    name=place.place,
+                    program=run.runner,
+                    roles=run.nodes,
+                    order=order_numbers[text],
+                    of=conditions.setdefault(condition, len(conditions)),
+                )
+            numbers.append(tuple(range(first, len(places))))
+        names, again = slurm_nodes.names_of(check.pinned_nodes), Retests()
+        if rounds := check.retest_rounds:
+            case = check.display_name, check.partition_data
+            again = _retests(rounds, *case, check.pinned_nodes, Path(check.stagedir))
+        return Sweep(
+            tool=check.tool_name,
+            nodes=tuple(check.pinned_nodes),
+            names={node: tuple(others) for node, others in names.items()},
+            launch=(),
+            rounds=numbers,
+            places=places,
+            orders=tuple(orders),
+            connect_limit_s=_CONNECT_S,
+            retests=again,
+            enough=str(campaign / ENOUGH) if campaign and slurm_queue.idle_only() else "",
+        )
+
+    def judge_whole(self, left: JobOutput) -> Whole:
+        """The judgement of a job as a whole."""
+        return Whole()
 
 
 class SweepCheck(StrictCheck):
@@ -68,13 +148,13 @@ class SweepCheck(StrictCheck):
 
     A concrete check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)` and
     `run_at()`, which returns a PairRun for two nodes (client_server.py), a NodeRun for one
-    (single_node.py).
+    (single_node.py), and with `driver = GroupLaunches()` a GroupRun (group_launches.py).
     """
 
     sweep: SweepCase
     num_tasks_per_node = 1
-    #: the module of railgauge.node that the job's batch script runs: it measures all places
-    driver = CONDUCTOR
+    #: how its job measures the places
+    driver = Agents()
     #: node -> why it was left out of this job
     _absent: Mapping[str, Failure]
     #: the places that this session is to measure, also those on nodes that were left out
@@ -102,28 +182,6 @@ class SweepCheck(StrictCheck):
             run = self.place_run
         return run.flows if isinstance(run, SweepRun) else ()
 
-    @property
-    def agent_run(self) -> AgentRun:
-        """The run of the place at hand, by the agents of its nodes."""
-        run = self.place_run
-        if not isinstance(run, AgentRun):
-            raise NotImplementedError(f"{type(self).__name__} gives no AgentRun in run_at()")
-        return run
-
-    def count_uplinks(self) -> Counting | None:
-        """What the uplinks have carried before the job; None where nobody is asked."""
-        with self.at((self.places if self._flows else self._chosen)[0]):
-            run = self.place_run
-        return run.counting(len(self._chosen) == 1) if isinstance(run, SweepRun) else None
-
-    def expected_run_s(self) -> float:
-        """How long the place at hand takes, about."""
-        return self.agent_run.expected_run_s
-
-    def longest_run_s(self) -> float:
-        """The longest that the place at hand may take."""
-        return self.agent_run.longest_run_s
-
     def read(self) -> Observation:
         return self.sweep_run.observe(self, self.bound_before)
 
@@ -133,7 +191,7 @@ class SweepCheck(StrictCheck):
 
     def judge_whole(self, left: JobOutput) -> Whole:
         """The judgement of the job as a whole. Called once; `whole` keeps it."""
-        return Whole()
+        return self.driver.judge_whole(left)
 
     @functools.cached_property
     def whole(self) -> Whole:
@@ -150,6 +208,8 @@ class SweepCheck(StrictCheck):
             measured=self._chosen,
             output=self._output,
             counting=self._counting,
+            not_run=self.not_run,
+            error=self.job_end.error,
         )
 
     # --- the case ------------------------------------------------------------------------------
@@ -164,7 +224,7 @@ class SweepCheck(StrictCheck):
 
     @property
     def ranks(self) -> int:
-        return len(self.here.nodes)
+        return self.sweep_run.ranks
 
     def nodes_here(self) -> tuple[str, ...]:
         return self.here.nodes
@@ -175,7 +235,8 @@ class SweepCheck(StrictCheck):
         partition = self.partition_data
         leaves = topology.leaves_of(partition)
         rounds = schedule.rounds(places, schedule.of(partition), leaves)
-        return [[places[n] for n in numbers] for numbers in rounds]
+        split = [[places[n] for n in numbers] for numbers in rounds]
+        return self.driver.split(split, partition)
 
     @property
     def paired_by(self) -> systems.Sweep | None:
@@ -197,12 +258,8 @@ class SweepCheck(StrictCheck):
 
     @property
     def expected_seconds(self) -> float:
-        total = 0.0
-        for places in self._all_rounds:
-            with self.at(places[0]):
-                total += self.expected_run_s()
         # Starting the agents, and Slurm's own second for a job.
-        return total + 2
+        return self.driver.expected_s(self._first_runs(self._all_rounds)) + 2
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -233,15 +290,20 @@ class SweepCheck(StrictCheck):
             absent, chosen = {}, free
         self._wanted, self._absent = wanted, {**taken, **absent}
         self._rounds = self.rounds_of(chosen)
-        with self.at(chosen[0]):
-            gpus = self.place_run.gpus_per_node
-        if gpus is not None:
-            self.job.options += [f"--gpus-per-node={gpus}"]
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
-        self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
+        with self.at(chosen[0]):
+            run = self.sweep_run
+        needs = run.job_needs(self.pinned_nodes)
+        self.num_tasks_per_node = run.ranks_per_node
+        self.num_tasks = len(self.pinned_nodes) * run.ranks_per_node
+        if needs.gpus_per_node is not None:
+            self.job.options += [f"--gpus-per-node={needs.gpus_per_node}"]
         # The others go on where a node dies; and of whole nodes all of their memory.
-        self.job.options += ["--no-kill", "--mem=0"]
+        self.job.options += ["--no-kill", "--mem=0", *needs.options]
+        if needs.modules:
+            self.modules = list(needs.modules)
+        self.prerun_cmds += list(needs.commands)
         self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
 
     def _taken_before(self, places: Sequence[Case]) -> Mapping[str, Failure]:
@@ -254,24 +316,24 @@ class SweepCheck(StrictCheck):
         return {n: failure for failure in failures if failure.kind == TAKEN for n in failure.nodes}
 
     def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
-        """Time for every round on a slow day, and for some rounds that come to their limit. What
-        hangs in one of these is lost, and costs no other round its time.
-        """
-        total = most = slow = 0.0
+        longest = self.driver.longest_s(self._first_runs(rounds_of_job), self.retest_rounds)
+        return longest + _CONNECT_S + _MARGIN_S
+
+    def _first_runs(self, rounds_of_job: Sequence[Sequence[Case]]) -> list[tuple[SweepRun, int]]:
+        """The first run of each round, and the number of its places."""
+        firsts = []
         for places in rounds_of_job:
             with self.at(places[0]):
-                longest = self.longest_run_s()
-                likely = min(longest, SLOW * self.expected_run_s() + SLOW_S)
-            slow, total, most = max(slow, likely), total + likely, max(most, longest)
-        return total + self._retests * slow + _HUNG * most + _CONNECT_S + _MARGIN_S
+                firsts.append((self.sweep_run, len(places)))
+        return firsts
 
     @property
-    def _retests(self) -> int:
+    def retest_rounds(self) -> int:
         """The most rounds that may be added, of pairs that tell who is at fault."""
         if not self._between_pairs:
             return 0
         with self.at(self.places[0]):
-            located = self.agent_run.runner == "client_server"
+            located = agent_run(self.place_run).runner == "client_server"
         return schedule.of(self.partition_data).locate_rounds if located else 0
 
     @property
@@ -283,17 +345,18 @@ class SweepCheck(StrictCheck):
     def start_sweep(self) -> None:
         orders = self.orders()
         Path(self.stagedir, ORDERS).write_text(json.dumps(orders.document()), encoding="utf-8")
-        if self.driver == CONDUCTOR:
+        if self.driver.by_rounds:
             slurm_queue.session.may_shrink.add(self.job.name)
         # The driver starts what runs on the nodes itself.
         self.job.launcher = getlauncher("local")()
-        words = paths.on_node(self.driver)
+        words = paths.on_node(self.driver.program)
         self.executable, *self.executable_opts = [*map(shlex.quote, words), ORDERS]
 
     @run_before("run")
     def count_before(self) -> None:
         if not self.is_dry_run():
-            self._counting = self.count_uplinks()
+            with self.at((self.places if self._flows else self._chosen)[0]):
+                self._counting = self.sweep_run.counting(alone=len(self._chosen) == 1)
 
     @run_after("run")
     def count_after(self) -> None:
@@ -301,49 +364,8 @@ class SweepCheck(StrictCheck):
             self._counting.end()
 
     def orders(self) -> Sweep | LaunchList:
-        """The orders for the conductor and its agents (railgauge.node.orchestration.conductor)."""
-        places: dict[int, Place] = {}
-        order_numbers: dict[str, int] = {}
-        orders: list[ClientServerOrder | SingleNodeOrder] = []
-        numbers = []
-        conditions: dict[object, int] = {}
-        leaves, campaign = topology.leaves_of(self.partition_data), paths.campaign_folder()
-        for members in self._rounds:
-            first = len(places)
-            for place in members:
-                with self.at(place):
-                    run = self.agent_run
-                    order = run.order(self.bound_before)
-                text = json.dumps(order.document(), sort_keys=True)
-                if text not in order_numbers:
-                    order_numbers[text] = len(orders)
-                    orders.append(order)
-                condition = place.condition, schedule.within(place, leaves)
-                places[len(places)] = Place(
-                    number=len(places),
-                    name=place.place,
-                    program=run.runner,
-                    roles=run.nodes,
-                    order=order_numbers[text],
-                    of=conditions.setdefault(condition, len(conditions)),
-                )
-            numbers.append(tuple(range(first, len(places))))
-        names, again = slurm_nodes.names_of(self.pinned_nodes), Retests()
-        if rounds := self._retests:
-            case = self.display_name, self.partition_data
-            again = _retests(rounds, *case, self.pinned_nodes, Path(self.stagedir))
-        return Sweep(
-            tool=self.tool_name,
-            nodes=tuple(self.pinned_nodes),
-            names={node: tuple(others) for node, others in names.items()},
-            launch=(),
-            rounds=numbers,
-            places=places,
-            orders=tuple(orders),
-            connect_limit_s=_CONNECT_S,
-            retests=again,
-            enough=str(campaign / ENOUGH) if campaign and slurm_queue.idle_only() else "",
-        )
+        """The orders for the driver."""
+        return self.driver.orders(self, self._rounds)
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -502,7 +524,7 @@ class SweepCheck(StrictCheck):
             recorded=frozenset(),
             budgets=(),
         )
-        return SweepEnd(job, self._output, host, by_rounds=self.driver == CONDUCTOR)
+        return SweepEnd(job, self._output, host, by_rounds=self.driver.by_rounds)
 
     def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         return self._end.job.failed_nodes
@@ -516,7 +538,7 @@ class SweepCheck(StrictCheck):
         for place in (judged.place for judged in self.results):
             if len({leaves.of_node.get(node) for node in place.nodes} - {None}) == 2:
                 with self.at(place):
-                    streams = self.agent_run.streams or 1
+                    streams = agent_run(self.place_run).streams or 1
                 for counted in pair_counters.counted_runs(place, self._output):
                     own.add(counted, streams)
         try:

@@ -32,7 +32,8 @@ from railgauge.systems import Partition
 class JobOutput:
     """What a sweep's job left as a whole. `places` are all of its case, `measured` those that the
     job was to measure, `nodes` all of its nodes. `folder` is the job's own, `counting` what the
-    uplinks between its nodes counted, None where they were not asked.
+    uplinks between its nodes counted, None where they were not asked. `not_run` says why a place
+    was not measured, and `error` is what Slurm wrote to the standard error.
     """
 
     folder: Path
@@ -43,6 +44,20 @@ class JobOutput:
     measured: Sequence[Case]
     output: SweepOutput
     counting: Counting | None
+    not_run: Mapping[str, str]
+    error: str
+
+
+@dataclasses.dataclass(frozen=True)
+class JobNeeds:
+    """What a job needs beside its nodes: GPUs on each, modules, options of Slurm, and commands of
+    its batch script before the program that measures.
+    """
+
+    gpus_per_node: int | None = None
+    modules: Sequence[str] = ()
+    options: Sequence[str] = ()
+    commands: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +88,20 @@ class SweepPlace(PlaceOutput, Protocol):
 class SweepRun(PlaceRun):
     """The run of a place in a sweep."""
 
+    #: the ranks that run on each of its nodes
+    ranks_per_node: int = 1
+    limit_of: LimitOf = no_limit
+    #: the reference of a measurement that follows from the system's description
+    describe: Callable[[Measurement], Reference | None] = no_reference
+
+    @property
+    def ranks(self) -> int:
+        return len(self.place.nodes) * self.ranks_per_node
+
+    def job_needs(self, nodes: Sequence[str]) -> JobNeeds:
+        """The needs of a job on these nodes, the same for each of its places."""
+        return JobNeeds()
+
     @property
     def flows(self) -> Sequence[Sequence[Case]]:
         """Rounds of other places that together are this one, the only place of its case; none as a
@@ -90,6 +119,12 @@ class SweepRun(PlaceRun):
         """The observation of what it left."""
         raise NotImplementedError
 
+    def limit(self, measurement: Measurement, facts: Facts) -> Limit | None:
+        return self.limit_of(measurement, facts)
+
+    def described(self, measurement: Measurement) -> Reference | None:
+        return self.describe(measurement)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AgentRun(SweepRun):
@@ -99,9 +134,6 @@ class AgentRun(SweepRun):
     runner: str
     #: how long it takes, about
     expected_run_s: float
-    limit_of: LimitOf = no_limit
-    #: the reference of a measurement that follows from the system's description
-    describe: Callable[[Measurement], Reference | None] = no_reference
 
     @property
     def nodes(self) -> Mapping[str, str]:
@@ -118,12 +150,13 @@ class AgentRun(SweepRun):
         """The number of streams between two nodes; None where there are none."""
         return None
 
-    def limit(self, measurement: Measurement, facts: Facts) -> Limit | None:
-        return self.limit_of(measurement, facts)
-
-    def described(self, measurement: Measurement) -> Reference | None:
-        return self.describe(measurement)
-
     def order(self, bound: BoundBefore) -> ClientServerOrder | SingleNodeOrder:
         """The order for its nodes."""
         raise NotImplementedError
+
+
+def agent_run(run: PlaceRun) -> AgentRun:
+    """A run, which must be one by agents."""
+    if not isinstance(run, AgentRun):
+        raise NotImplementedError(f"{run.place.place} has no AgentRun, see run_at() of its check")
+    return run

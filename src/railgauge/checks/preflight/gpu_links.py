@@ -92,7 +92,7 @@ def copies_run(place: NodeCase, partition: Partition) -> NodeRun:
         command=nvbandwidth.argv(options),
         version=nvbandwidth.version_argv(),
         path=(links.path,) if links.path else (),
-        gpus_per_node=links.gpus,
+        gpus=links.gpus,
         expected_run_s=_BEGIN_S + _COPY_S * 2 * (links.gpus + links.gpus * (links.gpus - 1)),
         run_limit_s=links.limit_s,
         required=[f"copy_bandwidth_min_{test}" for test in tests],
