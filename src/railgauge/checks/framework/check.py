@@ -529,8 +529,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         check, partition = type(self).__name__, self.current_partition.name
         evidence = judged.evidence
         with self.at(judged.place):
-            gates = lambda m: m.variable not in evidence.recorded  # noqa: E731
-            of = dataclasses.replace(self.bound_inputs, gates=gates)
+            # `gates()` itself would speak of the place that was observed last.
+            of = dataclasses.replace(
+                self.bound_inputs, gates=lambda m: m.variable not in evidence.recorded
+            )
             rows = tuple(
                 record.Row(
                     m,

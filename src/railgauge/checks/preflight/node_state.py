@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import reframe.core.runtime as rt
 
@@ -179,7 +181,7 @@ def _compared(run: NodeRun, left: SweepPlace) -> gpu_health.Compared:
         return gpu_health.Compared((), ())
     if after.node != run.place.node:
         return gpu_health.Compared((), ())
-    before = left.whole.shared.get(after.node)
+    before = left.whole.shared().get(after.node)
     if before is None:
         message = f"{after.node}: no earlier reading of its GPUs to compare with"
         step = f"railgauge accept without a filter: {NAME} reads them first"
@@ -188,12 +190,17 @@ def _compared(run: NodeRun, left: SweepPlace) -> gpu_health.Compared:
 
 
 def first_readings(left: JobOutput) -> Whole:
-    """Node -> the first inventory that NodeState took of it in this campaign, for all places."""
+    """What all places are compared with: a function, as what it cannot read fails the places."""
+    return Whole(shared=functools.cache(lambda: _first_readings(left.folder)))
+
+
+def _first_readings(folder: Path) -> Mapping[str, Inventory]:
+    """Node -> the first inventory that NodeState took of it in this campaign."""
     first: dict[str, Inventory] = {}
-    for stage in stages_so_far(left.folder):
+    for stage in stages_so_far(folder):
         kept = sorted(
             stage.glob(f"{NAME}*/{results_file.FILE}"), key=lambda file: file.stat().st_mtime
         )
         for one in (one for path in kept for one in inventories.in_sweep(path)):
             first.setdefault(one.node, one)
-    return Whole(shared=first)
+    return first
