@@ -25,8 +25,8 @@ from railgauge.fabric import expected, folder, routes
 from railgauge.fabric.check import check
 from railgauge.fabric.folder import Fabric
 from railgauge.locating import End
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 from railgauge.verdict.location.locate import name_suspects
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from tests import on_subnet, worlds
 from tests.on_subnet import HOSTS64, Cluster
 from tests.worlds import Link, Links, World

@@ -14,6 +14,7 @@ import pytest
 from railgauge import paths
 from railgauge.lab import faults, network, switches, uplinks
 from railgauge.lab.cluster import Lab
+from railgauge.model.routes import parse as parse_routes
 from railgauge.model.uplinks import Uplink, carried, parse
 from railgauge.processes import Process
 
@@ -356,6 +357,26 @@ def test_how_evenly_uplinks_are_used_is_shown(leaves: Lab) -> None:
     answer = lab_command(leaves, "uplinks", "--seconds", "0.2")
     shown = [line.split()[:2] for line in answer.stdout.splitlines()]
     assert ["leaf1", "spine4"] in shown and ["leaf4", "balance"] in shown
+
+
+def test_the_routes_of_the_leaves_kernels_are_printed(leaves: Lab) -> None:
+    """By addresses each pair takes one spine; by ports no route is fixed."""
+    assert lab_command(leaves, "routes").stdout == ""
+    try:
+        lab_command(leaves, "uplinks", "--mode", "ecmp-l3")
+        found = parse_routes(lab_command(leaves, "routes").stdout)
+        before = uplinks.count(leaves)
+        bandwidth(leaves, "n1", "n32", "-P", "8")
+        sent = {
+            o.spine: o.sent_bytes
+            for o in carried(before, uplinks.count(leaves))
+            if o.leaf == "leaf1"
+        }
+    finally:
+        lab_command(leaves, "uplinks", "--mode", "ecmp")
+    assert len(found) == 32 * 24
+    (route,) = [r for r in found if (r.source, r.destination) == ("n1", "n32")]
+    assert route.leaf == "leaf1" and max(sent, key=sent.__getitem__) == route.spine
 
 
 def test_a_lossy_link_loses_what_leaves_the_node(mended: Lab) -> None:

@@ -4,6 +4,7 @@ campaign.json   what was asked, of what, when, by whom, and how it ended
 plan.json       the test cases that ReFrame selected
 leaves.json     the leaf of each node, by partition, where that is known
 static_routes.json  the partitions in which data takes the routes of the forwarding tables
+routes.json     the routes between leaves, by partition, where extras.fabric.routes prints them
 possible.json   how many there are of each check, without a filter
 report.json     ReFrame's report
 reframe.out     ReFrame's output;  reframe.log  its log
@@ -61,6 +62,8 @@ LEAVES = "leaves.json"
 SWITCH_PORTS = "switch_ports.json"
 #: The partitions in which data takes the routes of the forwarding tables, as described.
 STATIC_ROUTES = "static_routes.json"
+#: Partition -> the routes between leaves that extras.fabric.routes printed, or why it did not.
+ROUTES = "routes.json"
 #: What each test case leaves in its stage folder.
 RESULT_FILE = "railgauge.jsonl"
 #: What a campaign that has ended says of each node.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import os
 import subprocess
@@ -22,6 +23,7 @@ from railgauge.lab import (
     fault_kinds,
     faults,
     releases,
+    routes,
     spec,
     switches,
     system_in,
@@ -30,6 +32,7 @@ from railgauge.lab import (
 from railgauge.lab.cluster import Lab
 from railgauge.lab.fault import Fault
 from railgauge.lab.nodes import VM
+from railgauge.model.routes import Route
 from railgauge.model.uplinks import carried, document, shares
 
 #: More nodes than these are told as host lists.
@@ -273,6 +276,21 @@ def show_uplinks(seconds: float | None, mode: str | None, as_json: bool) -> None
     for sent_by, received_by in zip(both, both, strict=True):
         sent_index, received_index = f"{sent_by.jain:.4f}", f"{received_by.jain:.4f}"
         click.echo(f"{sent_by.leaf:<8} {'balance':<8} {sent_index:>14} {received_index:>14}")
+
+
+@lab.command("routes")
+def show_routes() -> None:
+    """The spine by which data of each node goes to each node of another leaf, as a table for
+    `railgauge locate --routes`.
+
+    It prints what always takes the same spine: nothing until `railgauge lab uplinks --mode
+    ecmp-l3`.
+    """
+    cluster = open_lab()
+    cluster.require_up()
+    if found := routes.static(cluster):
+        table = csv.writer(sys.stdout, lineterminator="\n")
+        table.writerows([Route._fields, *found])
 
 
 @lab.command()

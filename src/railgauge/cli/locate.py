@@ -185,11 +185,12 @@ def _text(path: Path) -> str:
 
 
 def _of_table(name: str, text: str) -> Evidence:
+    from railgauge.common.table import TableError
     from railgauge.verdict.location import from_csv
 
     try:
         return from_csv.read(text)
-    except from_csv.TableError as error:
+    except TableError as error:
         raise InputError(f"{name}: {error}", next_step=f"fix it; the columns: {_HELP}") from None
 
 
@@ -218,9 +219,9 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
     from railgauge.model.record import BrokenRecordError
     from railgauge.verdict.campaign.cases import read
     from railgauge.verdict.location import switch_ports
+    from railgauge.verdict.location.campaign_routes import CampaignRoutes
     from railgauge.verdict.location.from_campaign import read_leaves
     from railgauge.verdict.location.locate import locate
-    from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
     try:
         campaign = campaigns.load(name)
@@ -238,20 +239,22 @@ def _of_campaign(name: str, uplinks: Mapping[str, int], routes: Routes | None) -
 
 
 def _uplinks(path: Path) -> dict[str, int]:
+    from railgauge.common.table import TableError
     from railgauge.verdict.location import from_csv
 
     try:
         return from_csv.read_uplinks(_text(path))
-    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
+    except (TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,spine,events") from None
 
 
 def _routes(path: Path) -> Routes:
+    from railgauge.common.table import TableError
     from railgauge.verdict.location import from_csv
 
     try:
         return from_csv.read_routes(_text(path))
-    except (from_csv.TableError, OSError, UnicodeDecodeError) as error:
+    except (TableError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}", next_step="columns: leaf,destination,spine") from None
 
 

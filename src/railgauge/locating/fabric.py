@@ -35,9 +35,10 @@ _BY_CHANCE = 1e-3
 #: one link are low too.
 _LOW_ALONE = 2
 
-#: Healthy flows hardly meet so often that nearly all of a part is low, so many results of several
-#: rounds, while no more than this share of all others is.
-_MANY_LOW, _FEW = 20, 0.1
+#: Healthy flows hardly meet so often that nearly all of a part is low, in so many rounds, while no
+#: more than this share of all others is. That they met by chance has at most this probability: of
+#: each two low results, as two flows meet, that of another result to be low.
+_LOW_ROUNDS, _FEW, _MET = 3, 0.1, 1e-9
 
 #: In a moment, of so many results of a part at least, more than this share is low.
 _MOMENT, _OF_MOMENT = 4, 0.9
@@ -201,7 +202,8 @@ def _moments(paths: Paths, found: Sequence[Found]) -> set[int]:
         for path in found[0].lows
         if any(results[n].round not in moments for n in paths.low_results[path])
     ]
-    again = found[0].share > _WHOLE and len(moments) > 1
+    # It was so in most rounds, or in all with many results.
+    again = len(moments) > 2 or (len(moments) == 2 and (found[0].share > _WHOLE or len(often) == 2))
     return moments if len(steady) < _LEAST_NODES and not again else set()
 
 
@@ -317,8 +319,10 @@ def _by_itself(paths: Paths, part: Part, name: str) -> bool:
     rounds = [number for number, low in own.items() if len(low) > 1]
     low = [is_low for number in rounds for is_low in own[number]]
     elsewhere = [is_low for number in rounds for is_low in others[number]]
-    nearly_all = sum(low) > _WHOLE * len(low) and sum(elsewhere) <= _FEW * len(elsewhere)
-    return nearly_all and sum(low) >= _MANY_LOW
+    few = sum(elsewhere) <= _FEW * len(elsewhere)
+    usual = (sum(elsewhere) + 1) / (len(elsewhere) + 2)
+    often = sum(any(own[number]) for number in rounds) >= _LOW_ROUNDS
+    return often and few and sum(low) > _WHOLE * len(low) and usual ** (sum(low) / 2) < _MET
 
 
 def _beyond_nodes(paths: Paths, one: Found) -> bool:

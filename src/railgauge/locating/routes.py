@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from railgauge.locating.results import End
@@ -42,6 +42,16 @@ class Routes:
         self._spines, self._arriving = dict(spines), dict(arriving or {})
         #: the number of spines
         self.spines = len({*self._spines.values(), *self._arriving.values()})
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Sequence[str]]) -> Routes:
+        """Those of rows of leaf, source ("" for any), destination and spine."""
+        return cls(
+            {
+                (leaf, source, destination) if source else (leaf, destination): spine
+                for leaf, source, destination, spine in rows
+            }
+        )
 
     def spine(self, leaf: str, sender: End, receiver: End) -> str:
         """The spine of data that leaves `leaf`; "" where it is not known."""

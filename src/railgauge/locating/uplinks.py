@@ -23,11 +23,15 @@ def by_counters(evidence: Evidence, leaf: str) -> str:
     """The leaf's uplink with counters that stand out, or the leaf."""
     if worst := with_errors(evidence, leaf):
         return worst
+    starved = _starved(evidence, leaf)
     leaves = {_leaf(name) for name in evidence.uplink_bytes} - {leaf}
-    if any(_starved(evidence, other) for other in leaves):
+    others = [name for other in leaves if (name := _starved(evidence, other))]
+    # What other leaves exchange with this one by its slow uplink crawls on theirs to that spine.
+    same_spine = [name for name in others if _spine(name) == _spine(starved)]
+    if len(others) > len(same_spine) or 2 * len(same_spine) > len(leaves):
         # Flows do not take uplinks at random: static paths leave some with few.
         return leaf
-    return _starved(evidence, leaf) or leaf
+    return starved or leaf
 
 
 def with_errors(evidence: Evidence, leaf: str) -> str:
@@ -44,15 +48,17 @@ def with_errors(evidence: Evidence, leaf: str) -> str:
 def bad_spine(evidence: Evidence) -> str:
     """The spine with uplinks that stand out by their errors at most leaves; "" if none."""
     leaves = {_leaf(name) for name in evidence.uplink_events}
-    worst = Counter(
-        name.partition(":")[2] for leaf in leaves if (name := with_errors(evidence, leaf))
-    )
+    worst = Counter(_spine(name) for leaf in leaves if (name := with_errors(evidence, leaf)))
     ((spine, count),) = worst.most_common(1) or [("", 0)]
     return spine if count >= _LEAST_LEAVES and 2 * count > len(leaves) else ""
 
 
 def _leaf(name: str) -> str:
     return name.partition(":")[0]
+
+
+def _spine(name: str) -> str:
+    return name.partition(":")[2]
 
 
 def _starved(evidence: Evidence, leaf: str) -> str:

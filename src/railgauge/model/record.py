@@ -23,6 +23,7 @@ from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Ratio, Reference
 from railgauge.model.reported_traffic import Claim
+from railgauge.model.routes import Route
 from railgauge.model.uplinks import Uplink
 
 #: By which a case is the same in the plan, in reports and in records: unique name, partition.
@@ -37,6 +38,18 @@ Possible = dict[str, dict[str, pydantic.NonNegativeInt]]
 #: Partition -> leaf -> its nodes, a host list.
 KnownLeaves = dict[str, dict[str, str]]
 
+
+class PartitionRoutes(pydantic.BaseModel):
+    """The routes between the leaves of a partition; `problem` says why there are none."""
+
+    model_config = pydantic.ConfigDict(frozen=True, defer_build=True)
+
+    rows: tuple[Route, ...] = ()
+    problem: str = ""
+
+
+#: Partition -> its routes.
+KnownRoutes = dict[str, PartitionRoutes]
 
 #: A case's name -> partition -> place -> what went there, Gb/s, by what devices counted.
 Rates = dict[str, dict[str, dict[str, pydantic.PositiveFloat]]]
@@ -410,6 +423,7 @@ _PLAN = pydantic.TypeAdapter(tuple[Planned, ...], config=_WHEN_USED)
 _LIST = pydantic.TypeAdapter(tuple[Listed, ...], config=_WHEN_USED)
 _STANDINGS = pydantic.TypeAdapter(dict[str, Standing], config=_WHEN_USED)
 _LEAVES = pydantic.TypeAdapter(KnownLeaves, config=_WHEN_USED)
+_ROUTES = pydantic.TypeAdapter(KnownRoutes, config=_WHEN_USED)
 _PARTITIONS = pydantic.TypeAdapter(list[str], config=_WHEN_USED)
 _SWITCH_PORTS = pydantic.TypeAdapter(dict[str, dict[str, str]], config=_WHEN_USED)
 _POSSIBLE = pydantic.TypeAdapter(Possible, config=_WHEN_USED)
@@ -476,6 +490,10 @@ def read_switch_ports(path: Path) -> dict[str, dict[str, str]] | None:
 
 def read_static_routes(path: Path) -> list[str] | None:
     return read(path, _PARTITIONS.validate_json)
+
+
+def read_routes(path: Path) -> KnownRoutes | None:
+    return read(path, _ROUTES.validate_json)
 
 
 def read_possible(path: Path) -> Possible | None:

@@ -24,6 +24,13 @@ class Fabric(Strict):
     file will do: `[cat, FILE]`. FabricBalance is measured by it, the alltoall of NcclAll has Jain's
     index by it, and a leaf that is at fault is located to an uplink.
     """
+    routes: list[str] | None = pydantic.Field(default=None, min_length=1)
+    """A command and its arguments, run in this checkout's folder where ReFrame runs as a campaign
+    begins. It prints the spine by which data leaves a leaf, where that is always the same one: CSV
+    with the columns leaf,destination,spine, and source where the sender decides it too. A file will
+    do: `[cat, FILE]`. The rounds that a sweep adds then cross the links that low results suspect,
+    and the verdict names a slow link. It prints nothing where the spine is not fixed.
+    """
     hash: Literal["layer3", "layer3+4"] = "layer3"
     """By what leaves choose an uplink: addresses alone, so that all streams of a pair take the same
     one, or ports too, so that each takes one of its own. Of few flows, no uplink is named.

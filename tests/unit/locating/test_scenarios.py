@@ -424,6 +424,35 @@ def test_an_uplink_that_carried_far_less_than_all_others_is_named(
 
 
 @pytest.mark.parametrize(
+    ("starved", "named"),
+    [
+        (("leaf1:spine3",), "uplink leaf2:spine3"),
+        (("leaf1:spine2",), "uplink leaf2"),
+        (("leaf1:spine3", "leaf3:spine3"), "uplink leaf2"),
+    ],
+    ids=["of the same spine", "of another spine", "of most leaves"],
+)
+def test_an_uplink_to_the_spine_of_a_slow_one_may_carry_less_too(
+    starved: tuple[str, ...], named: str
+) -> None:
+    """The lab, 2026-11-28 (`drill_locate --only uplink`): leaf1:spine2 crawled, and leaf3:spine2
+    received 7 % of what leaf3 did. By static paths it would be so at any spine, or at most leaves.
+    """
+    fabric = Fabric(64, per_leaf=16)
+    evidence = Evidence(fabric.leaves)
+    evidence.add(_lossy_uplink(fabric, 1 / 8))
+    bytes_of = {
+        f"leaf{leaf}:spine{spine}": (300 * MB, 310 * MB)
+        for leaf in range(1, 5)
+        for spine in range(1, 5)
+    }
+    slow = dict.fromkeys(("leaf2:spine3", *starved), (20 * MB, 15 * MB))
+    evidence.uplink_bytes = {**bytes_of, **slow}
+    evidence.uplink_flows = {f"leaf{leaf}": (100, 90) for leaf in range(1, 5)}
+    assert told(locate(evidence)) == [named]
+
+
+@pytest.mark.parametrize(
     ("mb", "named"), [(120, "uplink leaf2"), (90, "uplink leaf2:spine3")], ids=["less", "far less"]
 )
 def test_no_number_of_flows_makes_somewhat_less_far_less(mb: int, named: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgauge.locating import End, Evidence, Result, Routes, locate, sharing
+from railgauge.locating import End, Evidence, Located, Result, Routes, locate, sharing
 from railgauge.locating.plan import next_round
 from tests import worlds
 
@@ -139,3 +139,61 @@ def test_a_leaf_with_few_low_paths_is_named_whichever_of_these_come_first() -> N
     results = [result(*pair, value, number) for number, (pair, value) in enumerate(pairs)]
     suspects = locate(evidence_of(*results)).suspects
     assert [(s.kind, s.name, s.direction) for s in suspects] == [("uplink", "leaf0", "up")]
+
+
+#: Mb/s of iperf2 in the lab, 2026-11-28 (`drill_locate --only uplinks`): four nodes of each of four
+#: leaves, and leaf1's four uplinks are at 30 %. From round 3 on one of its pairs runs at a time.
+ALL_UPLINKS = """
+0 n18:n10 93.3 n20:n12 98.0 n9:n17 97.7 n11:n19 97.5 n25:n1 39.5 n2:n26 34.4 n4:n28 48.2 n27:n3 42.6
+1 n26:n10 97.8 n28:n12 97.7 n2:n18 29.5 n17:n1 42.0 n4:n20 49.0 n9:n25 98.0 n11:n27 98.0 n19:n3 36.3
+2 n3:n11 32.4 n25:n17 98.0 n27:n19 97.8 n18:n26 95.7 n20:n28 98.0 n10:n2 40.8 n12:n4 56.1 n1:n9 46.3
+3 n3:n11 68.0 n17:n18 97.9 n19:n20 98.0 n25:n26 97.8 n27:n28 98.2 n1:n2 98.0 n12:n4 52.4 n10:n9 97.8
+4 n12:n11 97.5 n25:n20 95.2 n17:n26 95.1 n18:n28 97.6 n10:n2 71.1 n3:n4 97.7 n1:n9 66.4
+5 n25:n11 97.7 n18:n17 97.7 n2:n1 98.0 n4:n20 55.5 n9:n26 92.3 n10:n28 97.6 n19:n3 80.5
+"""
+
+#: The same of three leaves (`drill_locate --only uplinks-of-three`).
+OF_THREE = """
+0 n2:n10 36.3 n17:n11 97.8 n12:n18 98.0 n3:n19 41.4 n9:n1 17.2 n20:n4 50.8
+1 n4:n12 38.4 n1:n17 44.9 n10:n20 98.0 n18:n2 54.3 n11:n3 51.7 n19:n9 95.2
+2 n9:n10 97.3 n4:n12 81.1 n20:n17 97.5 n11:n19 98.0 n3:n1 97.5 n18:n2 74.7
+3 n19:n10 98.0 n20:n12 98.0 n1:n17 83.8 n11:n3 78.7 n2:n4 98.1
+"""
+
+
+def all_uplinks(rounds: set[int], table: str = ALL_UPLINKS) -> Located:
+    results = [
+        Result(*map(End, pair.split(":")), float(value), int(number), "", 60.0)
+        for number, *of_round in map(str.split, table.strip().splitlines())
+        if int(number) in rounds
+        for pair, value in zip(of_round[::2], of_round[1::2], strict=True)
+    ]
+    ends = {end for one in results for end in one.ends}
+    leaves = {end: f"leaf{(int(end.node[1:]) + 7) // 8}" for end in ends}
+    evidence = Evidence(leaves, 0.04, 0.35, directed=True)
+    evidence.add(results)
+    return locate(evidence)
+
+
+def test_a_leaf_with_all_pairs_slow_in_three_rounds_is_confirmed_though_one_alone_is_not_slow() -> (
+    None
+):
+    (suspect,) = all_uplinks({*range(6)}).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == ("uplink", "leaf1", True)
+
+
+def test_a_leaf_with_all_pairs_slow_whenever_several_ran_is_suspected() -> None:
+    (suspect,) = all_uplinks({*range(4)}, OF_THREE).suspects
+    assert (suspect.kind, suspect.name, suspect.confirmed) == ("uplink", "leaf1", False)
+
+
+@pytest.mark.parametrize("rounds", [{0, 1}, {1, 2}])
+def test_a_leaf_that_was_low_in_two_rounds_is_not_confirmed(rounds: set[int]) -> None:
+    (suspect,) = all_uplinks(rounds).suspects
+    assert suspect.name == "leaf1" and not suspect.confirmed
+
+
+def test_a_larger_leaf_that_was_low_in_two_rounds_is_not_confirmed() -> None:
+    """16 low results of two rounds, while nearly all others are good: two bad moments."""
+    outcome = worlds.campaign(worlds.draw("a leaf low in a round", 9008), 9008)
+    assert (outcome.ends, outcome.others) == ([], [])

@@ -16,6 +16,7 @@ from railgauge.campaign.folder import (
     PLAN,
     POSSIBLE,
     REMAINING,
+    ROUTES,
     STATIC_ROUTES,
     SWITCH_PORTS,
 )
@@ -153,6 +154,8 @@ def write_plan(cases: Sequence[Any], runs: int = 1) -> None:
         write_json(folder / SWITCH_PORTS, ports)
     if routed := topology.statically_routed(runtime.runtime().system.name):
         write_json(folder / STATIC_ROUTES, routed)
+    if known := topology.routes(runtime.runtime().system.name):
+        write_json(folder / ROUTES, {p: of.model_dump(mode="json") for p, of in known.items()})
     write_json(folder / POSSIBLE, possible_cases(cases))
     record.write_plan(folder / PLAN, [planned_case(case, runs) for case in cases])
 

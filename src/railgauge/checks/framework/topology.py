@@ -1,19 +1,26 @@
-"""Which leaf each node of the session's partitions is on: by the system's data, or by Slurm.
+"""Which leaf each node of the session's partitions is on, by the system's data or by Slurm; and the
+routes between leaves, by a command of the site.
 
-Slurm is asked once a session of each partition. A campaign keeps the answer, so that a session
-which resumes it has the same places.
+Slurm and the command are asked once a session of each partition. A campaign keeps the answers, so
+that a session which resumes it has the same places.
 """
 
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from railgauge import hostlist, paths, systems
-from railgauge.campaign.folder import LEAVES
+from railgauge.campaign.folder import LEAVES, ROUTES
+from railgauge.checks.framework.site_command import SiteCommandError, printed
+from railgauge.common.names import natural
+from railgauge.common.table import TableError
 from railgauge.model import record
 from railgauge.model.leaves import Leaves
+from railgauge.model.record import PartitionRoutes
+from railgauge.model.routes import parse
 from railgauge.slurm import topology
 from railgauge.systems import Partition
 
@@ -56,6 +63,43 @@ def statically_routed(system: str) -> list[str]:
     """The partitions of a system in which data takes the routes of the forwarding tables."""
     partitions = systems.load(system).partitions
     return [p.name for p in partitions if p.extras.infiniband.static_routes]
+
+
+def routes_of(partition: Partition) -> PartitionRoutes:
+    """The routes that `extras.fabric.routes` prints; none where it is not given, or fails."""
+    command = partition.extras.fabric and partition.extras.fabric.routes
+    if not command:
+        return PartitionRoutes()
+    campaign = paths.campaign_folder()
+    kept = record.read_routes(campaign / ROUTES) if campaign else None
+    if kept is not None and partition.name in kept:
+        return kept[partition.name]
+    known = leaves_of(partition)
+    leaves = frozenset(known.of_node.values() if known else ())
+    return _printed_routes(campaign, tuple(command), leaves)
+
+
+def routes(system: str) -> record.KnownRoutes:
+    """Partition -> its routes, of the partitions of a system with `extras.fabric.routes`."""
+    partitions = systems.load(system).partitions
+    return {p.name: routes_of(p) for p in partitions if p.extras.fabric and p.extras.fabric.routes}
+
+
+@functools.lru_cache(maxsize=64)
+def _printed_routes(
+    campaign: Path | None, command: tuple[str, ...], leaves: frozenset[str]
+) -> PartitionRoutes:
+    where = f"extras.fabric.routes, `{shlex.join(command)}`"
+    try:
+        text = printed(command)
+        rows = parse(text) if text.strip() else []
+    except (SiteCommandError, TableError) as error:
+        return PartitionRoutes(problem=f"{where}: {error}")
+    if unknown := {row.leaf for row in rows} - leaves:
+        expected = ", ".join(sorted(leaves, key=natural)[:4]) or "none, as no leaf is known"
+        found = min(unknown, key=natural)
+        return PartitionRoutes(problem=f"{where}: leaf {found}, expected one of {expected}")
+    return PartitionRoutes(rows=tuple(rows))
 
 
 @functools.lru_cache(maxsize=64)

@@ -17,12 +17,11 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
-from railgauge.campaign.folder import BEFORE, ENOUGH
+from railgauge.campaign.folder import ENOUGH
 from railgauge.checks.framework import (
     bounds,
     schedule,
     slurm_queue,
-    subnet_reading,
     summary,
     topology,
 )
@@ -30,14 +29,13 @@ from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Judged, Observation
 from railgauge.checks.framework.protections import JobEvidence
-from railgauge.checks.jobs import pair_counters, sweep_output
+from railgauge.checks.jobs import pair_counters, retests, sweep_output
 from railgauge.checks.jobs.sweep_end import SweepEnd
 from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
 from railgauge.checks.jobs.sweep_run import JobOutput, SweepRun, Whole, agent_run
 from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
-from railgauge.model import record
 from railgauge.model.failure import DISTURBED, TAKEN, Failure
-from railgauge.model.measurement import STANDS_OUT, Load, Measurement
+from railgauge.model.measurement import Load, Measurement
 from railgauge.model.references import Reference
 from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
@@ -124,7 +122,7 @@ class Agents:
         names, again = slurm_nodes.names_of(check.pinned_nodes), Retests()
         if rounds := check.retest_rounds:
             case = check.display_name, check.partition_data
-            again = _retests(rounds, *case, check.pinned_nodes, Path(check.stagedir))
+            again = retests.orders(rounds, *case, check.pinned_nodes, Path(check.stagedir))
         return Sweep(
             tool=check.tool_name,
             nodes=tuple(check.pinned_nodes),
@@ -547,13 +545,18 @@ class SweepCheck(StrictCheck):
             return (), {}
 
     def notes_of_job(self) -> Sequence[str]:
-        """Where switches should have counted, and could not be read: who looks for a bad uplink
-        must not take what is missing for what is good.
+        """Those of the job as a whole, and what of uplinks and routes could not be read: a report
+        of a bad uplink must not take what is missing for what is good.
         """
-        unread = self._counting.unread if self._counting and self._between_pairs else ""
-        problem = f"the counters of the uplinks could not be read {unread}; run it by hand, or fix"
-        of_uplinks = (f"{problem} extras.fabric.counters",) if unread else ()
-        return (*self.whole.notes, *of_uplinks)
+        notes = list(self.whole.notes)
+        if not self._between_pairs:
+            return notes
+        if unread := self._counting.unread if self._counting else "":
+            fix = "run it by hand, or fix extras.fabric.counters"
+            notes.append(f"the counters of the uplinks could not be read {unread}; {fix}")
+        if problem := topology.routes_of(self.partition_data).problem:
+            notes.append(f"the routes are not known: {problem}; run it by hand, or fix it")
+        return notes
 
     # --- for ReFrame ---------------------------------------------------------------------------
 
@@ -565,35 +568,3 @@ class SweepCheck(StrictCheck):
         planned = [judged for judged in self.results if not self.like(judged.place)]
         not_run = [place for place in self.places if place.place in self.not_run]
         return summary.numbers(planned, not_run)
-
-
-def _retests(
-    rounds: int, case: str, partition: systems.Partition, nodes: Sequence[str], folder: Path
-) -> Retests:
-    """The orders for at most so many added rounds of a case; `folder` is that of its job."""
-    extras, leaves = partition.extras, topology.leaves_of(partition)
-    before = _rates_before(case, partition.name)
-    routes = None
-    if extras.infiniband.static_routes:
-        routes = subnet_reading.static_routes(folder)
-    hosts = {node.partition(".")[0] for node in nodes} | {*nodes}
-    return Retests(
-        rounds=rounds,
-        slower=round(STANDS_OUT * extras.peer_spread, 3),
-        leaves={node: leaves.of_node[node] for node in nodes} if leaves else {},
-        hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
-        routes=routes.rows(hosts) if routes else (),
-        before=before,
-        change=extras.least_change if before else 0.0,
-    )
-
-
-def _rates_before(case: str, partition: str) -> Mapping[str, float]:
-    """The rate of each place in the campaign that this one is compared with."""
-    campaign = paths.campaign_folder()
-    try:
-        rates = record.read_rates(campaign / BEFORE) if campaign else None
-    except record.BrokenRecordError:
-        # Then nothing is measured again for what it was before; the comparison reads its own.
-        rates = None
-    return (rates or {}).get(case, {}).get(partition, {})

@@ -9,13 +9,12 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from railgauge import paths
 from railgauge.campaign import variables
+from railgauge.checks.framework.site_command import SiteCommandError, printed
 from railgauge.model.uplinks import (
     CountersError,
     Shares,
@@ -47,22 +46,9 @@ _COMMAND_S, _BESIDE_S = 60, 5
 def count(command: Sequence[str], limit_s: float = _COMMAND_S) -> list[Uplink]:
     """What the site's command says now; CountersError where it says nothing."""
     try:
-        outcome = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=limit_s,
-            check=False,
-            cwd=paths.HOME,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return parse(printed(command, limit_s))
+    except SiteCommandError as error:
         raise CountersError(str(error)) from None
-    if outcome.returncode != 0:
-        last = outcome.stderr.strip().splitlines()[-1:] or ["nothing on its standard error"]
-        raise CountersError(f"exit code {outcome.returncode}: {last[0]}")
-    return parse(outcome.stdout)
 
 
 class Counting:

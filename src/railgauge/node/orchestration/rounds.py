@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from railgauge.locating import End, Evidence, Hca, Result, hca_of, plan
-from railgauge.node.orchestration import interface_rate, subnet_routes
+from railgauge.node.orchestration import interface_rate, routes
 from railgauge.node.orchestration.sweep_file import Sweep
 from railgauge.node.runners import repeat
 from railgauge.node.transport import protocol
@@ -200,7 +200,7 @@ class Rounds:
         # Those of the same rails, on one leaf and between leaves.
         alike = {self._labels(index) for index in places}
         used = [of for index, of in self._hcas.items() if self._labels(index) in alike]
-        if known := subnet_routes.of_pairs(self._sweep.retests, pairs, used):
+        if known := routes.of_pairs(self._sweep.retests, pairs, used):
             evidence = Evidence(known[0], directed=True, routes=known[1])
         good = self._judged(places)
         evidence.add(

@@ -8,7 +8,8 @@
     retests    of pairs, when the rounds are over (locating/plan.py): so many `rounds` at
                most, by which share pairs are bad that are `slower` than their peers, `leaves`
                (node -> leaf), `hcas` ([GUID, leaf, LID] each), `routes` ([leaf, spine up, spine
-               down, GUIDs of destinations] each), `before` (place -> what went there in an earlier
+               down, GUIDs of destinations] each), `spines` ([leaf, source or "", destination,
+               spine] each), `before` (place -> what went there in an earlier
                campaign, Gb/s), and by which share of that a pair is bad that fell more than the
                others: `change`
 
@@ -73,6 +74,7 @@ class Retests(NamedTuple):
     leaves: Mapping[str, str] = {}
     hcas: Sequence[tuple[int, str, int]] = ()
     routes: Sequence[tuple[str, str, str, Sequence[int]]] = ()
+    spines: Sequence[Sequence[str]] = ()
     before: Mapping[str, float] = {}
     change: float = 0.0
 

@@ -22,6 +22,7 @@ import polars as pl
 
 from railgauge import textfile
 from railgauge.common.errors import EXIT_ACCEPT, EXIT_INCONCLUSIVE, EXIT_REJECT, RailgaugeError
+from railgauge.common.table import separator
 from railgauge.model.measurement import BY_CHANCE, COUNTS, METRICS
 from railgauge.tools import recognize
 from railgauge.verdict.comparison import (
@@ -30,7 +31,6 @@ from railgauge.verdict.comparison import (
     measurement_table,
     power,
 )
-from railgauge.verdict.comparison.csvfile import separator
 from railgauge.verdict.comparison.link_changes import WORDS, Contrast, Samples, Word
 from railgauge.verdict.comparison.significance import Ints, numbered
 

@@ -45,10 +45,10 @@ from railgauge.verdict.decision.not_measured import (
 )
 from railgauge.verdict.decision.verdict import Verdict
 from railgauge.verdict.location import switch_ports
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 from railgauge.verdict.location.direct_evidence import by_itself, seen_once
 from railgauge.verdict.location.from_campaign import read_leaves
 from railgauge.verdict.location.locate import name_suspects
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
 
 def _bound(reference: Bounded, value: float) -> str:

@@ -23,8 +23,8 @@ from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import BrokenRecordError, Row
 from railgauge.verdict.campaign.cases import Case, Outcome
 from railgauge.verdict.campaign.recorded_facts import error_counters
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 from railgauge.verdict.location.direct_evidence import is_of_the_suite
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
 
 #: Partition -> node -> its leaf.
 Leaves = Mapping[str, Mapping[str, str]]
@@ -86,8 +86,8 @@ def families(
     `tolerant`: a result that does not stand out, and would not be measured again in a sweep, is
     good. A place counts once, by the largest size that it measured of the metrics that are alike
     everywhere. If that is good, and another of its numbers is not, or a failure speaks against it,
-    the place failed. Where `routes` are known of all results of a family, its leaves are those of
-    the subnet.
+    the place failed. Where the `routes` of a subnet are known of all results of a family, its
+    leaves are those of the subnet.
     """
     kinds: dict[tuple[str, str, str], list[Case]] = {}
     for case in cases:
@@ -168,12 +168,13 @@ def _family(
     spread = max((case.peer_spread for case in cases), default=0.0)
     all_ends = dict.fromkeys(end for result in results for end in result.ends)
     known = routes.between(partition, results, used, one_way) if routes is not None else None
+    given = routes.given(partition) if routes is not None and known is None else None
     evidence = Evidence(
         known.leaves if known else {e: leaves[e.node] for e in all_ends if e.node in leaves},
         max(spread / GOOD, 0.01),
         STANDS_OUT * spread if tolerant else 0.0,
         directed=one_way,
-        routes=known.routes if known else None,
+        routes=known.routes if known else given,
     )
     results = _with_quiet(results, kept_cases)
     # Those with results that were planned to be quiet are judged by these.

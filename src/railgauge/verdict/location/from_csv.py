@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import io
 import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from railgauge.common.table import Line, quote, read_lines
 from railgauge.locating import End, Evidence, Missing, Result, Routes
-from railgauge.verdict.comparison.csvfile import separator
+from railgauge.model import routes
 
 NEEDED = ("a", "b", "value")
 #: The further columns that are read; others are ignored.
@@ -36,35 +34,10 @@ _FULL_ROUND = 4
 _WHOLE_ROUND = 0.8
 
 
-class TableError(ValueError):
-    """A table that cannot be read: line (from 1) and column, what is there, what was expected."""
-
-    def __init__(self, line: int, column: str, found: str, expected: str) -> None:
-        where = f"line {line}" + (f", column {column}" if column else "")
-        super().__init__(f"{where}: {found}, expected {expected}")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Line:
-    number: int
-    cells: Mapping[str, str]
-
-    def __getitem__(self, column: str) -> str:
-        return self.cells.get(column, "")
-
-    def error(self, column: str, expected: str) -> TableError:
-        return TableError(self.number, column, _quote(self[column]), expected)
-
-
-def _quote(text: str) -> str:
-    shown = repr(text if len(text) <= 40 else text[:40] + "...")
-    return shown if text else "nothing"
-
-
 def read_uplinks(text: str) -> dict[str, int]:
     """`leaf2:spine1` -> its events, of columns leaf,spine,events; else TableError."""
     uplinks: dict[str, int] = {}
-    for line in _lines(text, ("leaf", "spine", "events"), ()):
+    for line in read_lines(text, ("leaf", "spine", "events"), ()):
         if not line["leaf"] or not line["spine"]:
             raise line.error("spine" if line["leaf"] else "leaf", "a name")
         name = f"{line['leaf']}:{line['spine']}"
@@ -76,17 +49,7 @@ def read_routes(text: str) -> Routes:
     """Forwarding tables, of columns leaf,destination,spine and where it counts source; else
     TableError.
     """
-    spines: dict[tuple[str, ...], str] = {}
-    for line in _lines(text, ("leaf", "destination", "spine"), ("source",)):
-        for column in ("leaf", "destination", "spine"):
-            if not line[column]:
-                raise line.error(column, "a name")
-        source = (line["source"],) if line["source"] else ()
-        key = (line["leaf"], *source, line["destination"])
-        known = spines.setdefault(key, line["spine"])
-        if known != line["spine"]:
-            raise line.error("spine", f"{_quote(known)}, as another line of this destination has")
-    return Routes(spines)
+    return Routes.of_rows(routes.parse(text))
 
 
 def read(text: str) -> Evidence:
@@ -95,7 +58,7 @@ def read(text: str) -> Evidence:
     A row without a value is a run that failed where `ok` is 0, and otherwise one that was not
     measured. `rail` is that of both ends, `rail_a` and `rail_b` of each.
     """
-    lines = list(_lines(text, NEEDED, KNOWN))
+    lines = list(read_lines(text, NEEDED, KNOWN))
     leaves: dict[End, tuple[str, int]] = {}
     results: list[Result] = []
     missing: list[Missing] = []
@@ -115,62 +78,14 @@ def read(text: str) -> Evidence:
     return evidence
 
 
-def _lines(text: str, needed: Sequence[str], known: Sequence[str]) -> Iterator[_Line]:
-    text = text.removeprefix("\ufeff")
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter=separator(text),
-        strict=True,
-        skipinitialspace=True,
-    )
-    header: list[str] = []
-    rows = 0
-    try:
-        for cells in reader:
-            cells = [cell.strip() for cell in cells]
-            if not any(cells) or cells[0].startswith("#"):
-                continue
-            if not header:
-                header = _header(reader.line_num, cells, needed, known)
-                continue
-            if len(cells) != len(header):
-                raise TableError(
-                    reader.line_num, "", f"{len(cells)} cells", f"{len(header)} as in the header"
-                )
-            rows += 1
-            for column, cell in zip(header, cells, strict=True):
-                if column in (*needed, *known) and not cell.isprintable():
-                    raise TableError(reader.line_num, column, _quote(cell), "printable characters")
-            yield _Line(reader.line_num, dict(zip(header, cells, strict=True)))
-    except csv.Error as error:
-        raise TableError(reader.line_num, "", str(error), "comma-separated cells") from None
-    if not rows:
-        raise TableError(reader.line_num or 1, "", "no row", "a header and a row for each result")
-
-
-def _header(
-    number: int, cells: Sequence[str], needed: Sequence[str], known: Sequence[str]
-) -> list[str]:
-    header = [cell.lower() for cell in cells]
-    for name in needed:
-        if name not in header:
-            raise TableError(
-                number, name, f"the columns {', '.join(header)[:80]}", ",".join(needed)
-            )
-    for name, count in Counter(header).items():
-        if count > 1 and name in (*needed, *known):
-            raise TableError(number, name, f"it {count} times", "each column once")
-    return header
-
-
-def _row(line: _Line, leaves: dict[End, tuple[str, int]]) -> Result | Missing:
+def _row(line: Line, leaves: dict[End, tuple[str, int]]) -> Result | Missing:
     ends = [End(line[side], line[f"rail_{side}"] or line["rail"] or None) for side in ("a", "b")]
     for side, end in zip("ab", ends, strict=True):
         if not end.node:
             raise line.error(side, "the name of a node")
         _take_leaf(line, f"leaf_{side}", end, leaves)
     if ends[0].node == ends[1].node:
-        raise line.error("b", f"another node than {_quote(ends[0].node)}")
+        raise line.error("b", f"another node than {quote(ends[0].node)}")
     a, b = ends
     number = _round(line)
     value = _value(line)
@@ -201,14 +116,14 @@ def _row(line: _Line, leaves: dict[End, tuple[str, int]]) -> Result | Missing:
     return result
 
 
-def _take_leaf(line: _Line, column: str, end: End, leaves: dict[End, tuple[str, int]]) -> None:
+def _take_leaf(line: Line, column: str, end: End, leaves: dict[End, tuple[str, int]]) -> None:
     if leaf := line[column]:
         known, where = leaves.setdefault(end, (leaf, line.number))
         if known != leaf:
-            raise line.error(column, f"{_quote(known)}, as {end.name} has in line {where}")
+            raise line.error(column, f"{quote(known)}, as {end.name} has in line {where}")
 
 
-def _value(line: _Line) -> float | None:
+def _value(line: Line) -> float | None:
     text = line["value"]
     if not text:
         return None
@@ -218,7 +133,7 @@ def _value(line: _Line) -> float | None:
     return value
 
 
-def _ok(line: _Line) -> bool | None:
+def _ok(line: Line) -> bool | None:
     # Tables made with pandas have 1.0 where an ok is missing elsewhere.
     text = line["ok"].lower().removesuffix(".0")
     if text not in ("", *_TRUE, *_FALSE):
@@ -226,7 +141,7 @@ def _ok(line: _Line) -> bool | None:
     return None if not text else text in _TRUE
 
 
-def _round(line: _Line) -> int | None:
+def _round(line: Line) -> int | None:
     # Tables made with pandas have 1.0 where a round is missing elsewhere.
     text = line["round"].removesuffix(".0")
     if not text:
@@ -236,7 +151,7 @@ def _round(line: _Line) -> int | None:
     return int(text)
 
 
-def _count(line: _Line, column: str) -> int:
+def _count(line: Line, column: str) -> int:
     text = line[column].removesuffix(".0")
     if text and not (text.isascii() and text.isdigit() and len(text) < 19):
         raise line.error(column, "how many events, 0 or more, of at most 18 digits")

@@ -16,8 +16,8 @@ from railgauge.locating import Located, Result, Routes, Suspect
 from railgauge.locating.suspects import Fewest
 from railgauge.verdict.campaign.cases import Case, passed_nodes
 from railgauge.verdict.location import direct_evidence, from_campaign
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 from railgauge.verdict.location.from_campaign import Family, Leaves
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from railgauge.verdict.location.unnamed import Unnamed, unnamed
 
 

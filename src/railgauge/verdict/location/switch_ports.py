@@ -11,7 +11,7 @@ from railgauge.common.names import natural
 from railgauge.locating import Suspect
 from railgauge.model import record
 from railgauge.model.inventory import Inventory
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 
 #: Node -> its device -> `leaf1 Ethernet1/3`.
 Ports = Mapping[str, Mapping[str, str]]

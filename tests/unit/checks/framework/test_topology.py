@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,11 @@ from pydantic import ValidationError
 
 from railgauge import paths, systems
 from railgauge.campaign import variables
+from railgauge.campaign.folder import ROUTES as ROUTES_FILE
 from railgauge.checks.framework import reframe_guard, schedule, topology
 from railgauge.checks.framework.cases import NodeCase, PairCase, RailCase
+from railgauge.model.record import PartitionRoutes
+from railgauge.model.routes import Route
 from railgauge.systems import Partition
 from tests.unit.checks.rdma.test_rail import RDMA
 
@@ -36,6 +40,7 @@ def forget() -> None:
     """As at the start of another session."""
     topology._of_slurm.cache_clear()
     topology._asked.cache_clear()
+    topology._printed_routes.cache_clear()
 
 
 def slurm_knows(monkeypatch: pytest.MonkeyPatch, leaf_of: Mapping[str, str]) -> None:
@@ -301,3 +306,48 @@ def test_the_partitions_whose_data_takes_static_routes_are_listed(
     of_system = SimpleNamespace(partitions=[partition(infiniband={"static_routes": True}), other])
     monkeypatch.setattr(topology.systems, "load", lambda system: of_system)
     assert topology.statically_routed("any") == ["ns"]
+
+
+# ---- the routes between leaves ----
+
+ROUTES = "leaf,source,destination,spine\nleaf1,n1,n3,spine1\nleaf2,,n1,spine2\n"
+PRINTED = [Route("leaf1", "n1", "n3", "spine1"), Route("leaf2", "", "n1", "spine2")]
+
+
+def routed(command: list[str]) -> Partition:
+    return partition(leaves=LEAVES, fabric={"counters": ["true"], "routes": command})
+
+
+def test_the_sites_command_prints_the_routes() -> None:
+    assert topology.routes_of(routed(["printf", ROUTES])).rows == tuple(PRINTED)
+    for of in (partition(), routed(["true"])):
+        assert topology.routes_of(of) == PartitionRoutes()
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (["false"], "extras.fabric.routes, `false`: exit code 1: nothing on its standard error"),
+        (["/nowhere/routes"], "`/nowhere/routes`: .*No such file"),
+        (["echo", "spine1"], "`echo spine1`: line 1, column leaf: the columns spine1"),
+        (["printf", ROUTES.replace("leaf2", "rack2")], "leaf rack2, expected one of leaf1, leaf2"),
+    ],
+)
+def test_routes_that_cannot_be_read_are_a_problem_and_no_routes(
+    command: list[str], problem: str
+) -> None:
+    found = topology.routes_of(routed(command))
+    assert found.rows == () and re.search(problem, found.problem)
+
+
+def test_a_resumed_campaign_has_the_routes_of_its_first_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(paths.CAMPAIGN_VARIABLE, str(tmp_path))
+    of_system = SimpleNamespace(partitions=[routed(["printf", ROUTES])])
+    monkeypatch.setattr(topology.systems, "load", lambda system: of_system)
+    known = topology.routes("any")
+    assert known["ns"].rows == tuple(PRINTED)
+    kept = {"ns": {"rows": PRINTED[:1], "problem": ""}}
+    (tmp_path / ROUTES_FILE).write_text(json.dumps(kept))
+    assert topology.routes_of(routed(["printf", ROUTES])).rows == tuple(PRINTED[:1])

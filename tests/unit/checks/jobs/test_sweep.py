@@ -37,8 +37,9 @@ from railgauge.model.failure import (
 )
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
-from railgauge.model.record import Record, read_record
+from railgauge.model.record import PartitionRoutes, Record, read_record
 from railgauge.model.references import Provenance, Reference
+from railgauge.model.routes import Route
 from railgauge.node.orchestration import sweep_file as node_sweep
 from railgauge.node.orders.places import ClientServerOrder
 from railgauge.node.transport import results_file
@@ -1121,6 +1122,21 @@ def test_the_conductor_knows_static_routes_where_the_system_says_so(
     assert [leaf for _, leaf, _ in retests.hcas] == ["leaf1", "leaf1", "leaf2", "leaf2"]
     monkeypatch.setattr(subnet_reading, "static_routes", lambda stage: None)
     assert check.orders().retests.routes == ()
+
+
+def test_the_conductor_and_the_record_know_the_routes_of_the_site(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check.select_places()
+    ours, others = Route("leaf1", "n1", "n3", "spine1"), Route("leaf1", "", "n30", "spine1")
+    known = PartitionRoutes(rows=(ours, ours._replace(source="n40"), others))
+    monkeypatch.setattr(topology, "routes_of", lambda partition: known)
+    assert check.orders().retests.spines == [ours]
+    assert node_sweep.Retests(**check.orders().document()["retests"]).spines == [ours]
+    assert check.notes_of_job() == []
+    monkeypatch.setattr(topology, "routes_of", lambda partition: PartitionRoutes(problem="no."))
+    assert check.orders().retests.spines == []
+    assert check.notes_of_job() == ["the routes are not known: no.; run it by hand, or fix it"]
 
 
 def test_what_was_measured_again_is_judged_like_any_other(check: Any) -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railgauge.common.table import TableError
 from railgauge.locating import End, locate
-from railgauge.verdict.location.from_csv import TableError, read, read_uplinks
+from railgauge.verdict.location.from_csv import read, read_uplinks
 from tests.properties import tries
 
 HEALTHY = "a,b,value\n" + "".join(f"n{k},n{k + 1},24.{k}\n" for k in range(1, 9))

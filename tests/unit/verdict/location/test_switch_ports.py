@@ -15,8 +15,8 @@ from railgauge.model.inventory import Inventory
 from railgauge.model.record import BrokenRecordError
 from railgauge.report import located
 from railgauge.verdict.location import switch_ports
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 from railgauge.verdict.location.direct_evidence import by_itself
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from tests.unit.verdict.decision.test_rules import Recorded
 
 PORTS = {"n1": {"mlx5_0": "leaf1 swp1", "mlx5_1": "leaf2 swp1"}, "n2": {"mlx5_0": "leaf1 swp2"}}

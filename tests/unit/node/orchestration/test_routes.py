@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from railgauge.locating import End, Hca
-from railgauge.node.orchestration.subnet_routes import of_pairs
+from railgauge.node.orchestration.routes import of_pairs
 from railgauge.node.orchestration.sweep_file import Retests
 
 #: Two nodes a leaf, each with two HCAs: guid 10 and 11 of n1, 20 and 21 of n2. The LIDs are the
@@ -69,3 +69,23 @@ def test_a_pair_without_a_route_gives_no_routes() -> None:
     assert of_pairs(lacking, [("n1", "n3")], [used(1)]) is not None
     assert of_pairs(lacking, [("n1", "n3"), ("n3", "n1")], [used(1)]) is None
     assert of_pairs(Retests(rounds=3), PAIR, [used(0)]) is None
+
+
+def test_without_a_subnet_the_table_of_the_site_counts() -> None:
+    rows = [("leaf1", "n1", "n3", "spine1"), ("leaf1", "", "n4", "spine2")]
+    given = Retests(rounds=3, leaves=LEAF, spines=rows)
+    known = of_pairs(given, PAIR, [])
+    assert known is not None
+    leaves, routes = known
+    assert leaves == {End(node): leaf for node, leaf in LEAF.items()}
+    assert routes.spine("leaf1", End("n1"), End("n3")) == "spine1"
+    assert routes.spine("leaf1", End("n2"), End("n3")) == ""
+    assert of_pairs(given._replace(spines=()), PAIR, []) is None
+
+
+def test_a_subnet_comes_before_the_table_of_the_site() -> None:
+    """The table is of another network."""
+    both = RETESTS._replace(spines=[("leaf1", "", "n3", "other")], leaves=LEAF)
+    known = of_pairs(both, PAIR, [used(0)])
+    assert known is not None and known[1].spine("leaf1", End("n1"), End("n3")) == "spine1"
+    assert of_pairs(both, PAIR, [used(0, n3=Hca(99, 99))]) is None

@@ -1,4 +1,6 @@
-"""The leaves and routes of an InfiniBand subnet, for pairs by the HCAs that their nodes used."""
+"""The leaves and routes of pairs: of an InfiniBand subnet by the HCAs that their nodes used, else
+by the site's table.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,12 @@ def of_pairs(
     """The leaf of each node, and the routes. `pairs` are senders and receivers under one condition,
     `used` the HCAs of the nodes at each place of the same rails.
 
-    None unless each node used one HCA, which the subnet has with this LID, and the routes between
-    all pairs on two leaves are known.
+    None without a table, unless each node used one HCA, which the subnet has with this LID, and the
+    routes between all pairs on two leaves are known.
     """
     if not retests.routes:
-        return None
+        given = {End(node): leaf for node, leaf in retests.leaves.items()}
+        return (given, Routes.of_rows(retests.spines)) if retests.spines else None
     leaf_of = {Hca(guid, lid): leaf for guid, leaf, lid in retests.hcas}
     hcas: dict[str, set[Hca]] = {}
     for of_nodes in used:

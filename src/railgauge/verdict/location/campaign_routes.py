@@ -1,4 +1,6 @@
-"""The routes of a campaign's InfiniBand subnets, by the forwarding tables that it has recorded."""
+"""The routes that a campaign has recorded: of InfiniBand subnets by the forwarding tables, of other
+fabrics by the site's table.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from railgauge.campaign.folder import STATIC_ROUTES, Campaign
+from railgauge.campaign.folder import ROUTES, STATIC_ROUTES, Campaign
 from railgauge.fabric import asking
 from railgauge.fabric.static_routes import StaticRoutes, from_reading
 from railgauge.locating import End, Hca, Result, Routes
@@ -30,7 +32,8 @@ class CampaignRoutes:
     """
 
     def __init__(self, campaign: Campaign, cases: Sequence[Case]) -> None:
-        """BrokenRecordError where the campaign's file of static routes is damaged."""
+        """BrokenRecordError where a file of the campaign's routes is damaged."""
+        self._given = record.read_routes(campaign.folder / ROUTES) or {}
         routed = record.read_static_routes(campaign.folder / STATIC_ROUTES) or ()
         self._folders: dict[str, dict[Path, None]] = {}
         for case in cases if routed else ():
@@ -46,6 +49,11 @@ class CampaignRoutes:
             whole = [routes for routes in found if routes is not None]
             self._read[partition] = whole if len(whole) == len(found) else ()
         return self._read[partition]
+
+    def given(self, partition: str) -> Routes | None:
+        """The routes by the site's table; None where there is none."""
+        rows = self._given[partition].rows if partition in self._given else ()
+        return Routes.of_rows(rows) if rows else None
 
     def between(
         self,

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from railgauge.campaign.folder import ROUTES
 from railgauge.gate import testing as gate_testing
 from railgauge.locating import Suspect
 from railgauge.model.record import BrokenRecordError
+from railgauge.model.routes import Route
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.decision import node_status
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.location import switch_ports
+from railgauge.verdict.location.campaign_routes import CampaignRoutes
 from railgauge.verdict.location.locate import locate, name_suspects
-from railgauge.verdict.location.subnet_routes import CampaignRoutes
 from tests import on_subnet
 from tests.on_subnet import HOSTS64, PARTITION, RAILS, TWO_SUBNETS, Cluster
 
@@ -254,4 +258,36 @@ def test_a_damaged_list_of_partitions_is_an_error(tmp_path: Path, slow: list[Cas
     campaign = on_subnet.campaign(tmp_path)
     (tmp_path / "static_routes.json").write_text('{"ib": 1')
     with pytest.raises(BrokenRecordError, match="static_routes"):
+        CampaignRoutes(campaign, slow)
+
+
+# ---- a table of the site ----
+
+
+def by_table(cases: Sequence[Case], tmp_path: Path, partition: str) -> list[Suspect]:
+    """The suspects of the verdict, where the campaign has the routes as a table."""
+    of = cluster(HOSTS64)
+    campaign = on_subnet.campaign(tmp_path, ())
+    leaf_of = {host: of.leaf(host, "mlx5_0") for host in of.hosts}
+    rows = [
+        Route(leaf_of[a], a, b, way.up)
+        for a, b in itertools.permutations(of.hosts, 2)
+        if leaf_of[a] != leaf_of[b] and (way := of.uplinks(a, b, "mlx5_0"))
+    ]
+    known = {partition: {"rows": rows, "problem": ""}}
+    (tmp_path / ROUTES).write_text(json.dumps(known))
+    routes = CampaignRoutes(campaign, cases)
+    return list(name_suspects(cases, {PARTITION: leaf_of}, routes=routes).suspects)
+
+
+def test_a_slow_link_is_named_by_a_table_of_its_partition(tmp_path: Path, slow: list[Case]) -> None:
+    (suspect,) = by_table(slow, tmp_path, PARTITION)
+    assert told([suspect]) == ["uplink leaf2:spine3 up"]
+    assert links(by_table(slow, tmp_path, "other")) == []
+
+
+def test_a_damaged_table_is_an_error(tmp_path: Path, slow: list[Case]) -> None:
+    campaign = on_subnet.campaign(tmp_path)
+    (tmp_path / ROUTES).write_text('{"ib": {"rows": [["leaf1", "n1"]]}}')
+    with pytest.raises(BrokenRecordError, match=r"routes\.json"):
         CampaignRoutes(campaign, slow)
