@@ -3,11 +3,14 @@
 from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.tcp.fabric_balance import FabricCases, FabricCheck
+from railgauge.checks.framework.programs import Programs
+from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.tcp.fabric_balance import FabricCases, balance_run
+from railgauge.tools import iperf2
 
 
 @simple_test
-class FabricBalance(FabricCheck):
+class FabricBalance(SweepCheck):
     """iperf2 between all nodes at once, to nodes of other leaves.
 
     Good is: the uplinks of every leaf carried about as much as each other, both ways: Jain's index
@@ -17,8 +20,13 @@ class FabricBalance(FabricCheck):
 
     descr = "how evenly the uplinks of a leaf share the traffic"
     tags = {"tcp", "fabric", "acceptance"}
+    tool = iperf2
+    programs = Programs(iperf2)
     metrics = ["jain_index", "bandwidth"]
     gating = ("jain_index",)
 
     cases = FabricCases()
     sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        return balance_run(place, partition, self.metrics)

@@ -2,13 +2,22 @@
 
 from reframe.core.builtins import parameter
 
-from railgauge.checks.collectives.gpu_domains import GpuDomainCases, GpuDomainCheck
+from railgauge.checks.collectives.gpu_domains import GpuDomainCases, GpuDomainPrograms, domain_run
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.preflight.gpu_links import GpuLinksCases, GpuLinksCheck
+from railgauge.checks.jobs.group_launches import GroupLaunches
+from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.preflight.gpu_links import (
+    GpuLinksCases,
+    GpuLinksPrograms,
+    copies_run,
+    tool_of,
+)
+from railgauge.checks.preflight.node_state import StatePreconditions
+from railgauge.tools import nvbandwidth
 
 
 @simple_test
-class GpuLinks(GpuLinksCheck):
+class GpuLinks(SweepCheck):
     """nvbandwidth on every node: from and to the host, and between all pairs of GPUs, both as reads
     and as writes.
 
@@ -19,13 +28,23 @@ class GpuLinks(GpuLinksCheck):
 
     descr = "copies to, from and between the GPUs of one node"
     tags = {"gpu", "acceptance"}
+    gating = ("copy_bandwidth_min",)
+    programs = GpuLinksPrograms()
+    preconditions = StatePreconditions()
 
     cases = GpuLinksCases()
     sweep = parameter(cases.sweeps, loggable=True)
 
+    @property
+    def tool(self):
+        return tool_of(self.partition_data)
+
+    def run_at(self, place, partition):
+        return copies_run(place, partition)
+
 
 @simple_test
-class GpuDomain(GpuDomainCheck):
+class GpuDomain(SweepCheck):
     """nvbandwidth's tests of several nodes, a process a GPU, over neighbours in an NVLink domain,
     around the ring.
 
@@ -35,6 +54,14 @@ class GpuDomain(GpuDomainCheck):
 
     descr = "copies between the GPUs of two nodes of an NVLink domain"
     tags = {"gpu", "acceptance"}
+    tool = nvbandwidth
+    driver = GroupLaunches()
+    gating = ("copy_bandwidth_min",)
+    programs = GpuDomainPrograms()
+    preconditions = StatePreconditions()
 
     cases = GpuDomainCases()
     sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        return domain_run(place, partition)

@@ -1,15 +1,19 @@
 """What must be so before anything is worth measuring."""
 
+import dataclasses
+
 from reframe.core.builtins import parameter
 
-from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.check import simple_test
 from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.preflight import inventory_state
 from railgauge.checks.preflight.node_state import (
-    GpuCountersCheck,
+    ASPECTS,
     GpuNodeCases,
     NodeStateCases,
-    NodeStateCheck,
+    first_readings,
+    judge_again,
+    state_run,
 )
 from railgauge.checks.rdma.rail import (
     PROGRAMS,
@@ -18,12 +22,13 @@ from railgauge.checks.rdma.rail import (
     ask,
     perftest_run,
     tuning_of,
+    with_floor,
 )
 from railgauge.tools import perftest
 
 
 @simple_test
-class NodeState(NodeStateCheck):
+class NodeState(SweepCheck):
     """Firmware, tuning, rails and bond of every node, as its inventory has them.
 
     Good is: as many RDMA devices as the node has rails, each active, with the link layer, rate and
@@ -35,13 +40,18 @@ class NodeState(NodeStateCheck):
 
     descr = "firmware, tuning, rails and bond of one node are as they should be"
     tags = {"preflight", "acceptance"}
+    tool = inventory_state
+    metrics = list(ASPECTS.values())
 
     cases = NodeStateCases()
     sweep = parameter(cases.sweeps, loggable=True)
 
+    def run_at(self, place, partition):
+        return state_run(place, partition)
+
 
 @simple_test
-class GpuCounters(GpuCountersCheck):
+class GpuCounters(SweepCheck):
     """The state of every node with GPUs once more, after all else.
 
     Good is: all that NodeState expects still holds, and since NodeState no GPU has counted errors
@@ -51,9 +61,18 @@ class GpuCounters(GpuCountersCheck):
 
     descr = "no GPU of one node counted errors meanwhile"
     tags = {"gpu", "acceptance"}
+    tool = inventory_state
+    metrics = list(ASPECTS.values())
+    turn = 1
 
     cases = GpuNodeCases()
     sweep = parameter(cases.sweeps, loggable=True)
+
+    def run_at(self, place, partition):
+        return dataclasses.replace(state_run(place, partition), judge=judge_again)
+
+    def judge_whole(self, left):
+        return first_readings(left)
 
 
 @simple_test
@@ -79,16 +98,10 @@ class RailProbe(SweepCheck):
         seconds = tuning_of(partition).probe_s
         how = {"size_bytes": 64 * 1024, "duration_s": seconds}
         options = ask(partition, "write", "bw", **how)
-        return perftest_run(place, partition, options, self.metrics)
+        return with_floor(perftest_run(place, partition, options, self.metrics))
 
     @classmethod
     def unstated(cls, extras):
         if extras.rdma is None:
             return None
         return ["rdma.line_gbits"] if extras.rdma.line_gbits is None else []
-
-    def own_reference(self, measurement):
-        limit = self.limit(measurement)
-        if limit is None or not self.gates(measurement):
-            return None
-        return minimum_bounds.of_rail(measurement, limit, self.current_system.name)

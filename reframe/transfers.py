@@ -110,7 +110,6 @@ class WdtTransfer(SweepCheck):
     tool = wdt
     transfer_tool = "wdt"
     programs = TransferPrograms("wdt", wdt.version_argv())
-    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("wdt")
@@ -129,7 +128,6 @@ class FtpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "lftp"
     programs = TransferPrograms("lftp", file_transfer.version_argv("lftp"))
-    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("lftp")
@@ -148,7 +146,6 @@ class ScpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "scp"
     programs = TransferPrograms("scp", file_transfer.version_argv("scp"))
-    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("scp")
@@ -167,7 +164,6 @@ class HpnScpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "hpn-scp"
     programs = TransferPrograms("hpn-scp", file_transfer.version_argv("hpn-scp"))
-    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("hpn-scp")
@@ -186,7 +182,6 @@ class BbcpTransfer(SweepCheck):
     tool = file_transfer
     transfer_tool = "bbcp"
     programs = TransferPrograms("bbcp", file_transfer.version_argv("bbcp"))
-    runner = "file_transfer"
     gating = ("bandwidth",)
 
     cases = TransferCases("bbcp")

@@ -272,15 +272,15 @@ MUTANTS = [
     ),
     Mutant(
         "what several operations sent over uplinks is alltoall's",
-        "src/railgauge/checks/collectives/nccl.py",
-        "leaves is None or len(self._chosen) != 1:",
-        "leaves is None:",
+        "src/railgauge/checks/collectives/nccl_run.py",
+        "leaves is None or not alone or",
+        "leaves is None or",
         "tests/unit/checks/collectives/test_nccl_uplinks.py -k several_operations",
     ),
     Mutant(
         "what others sent over uplinks beside NCCL is NCCL's",
         "src/railgauge/checks/collectives/nccl.py",
-        "            confirm(sum(each.sent_bytes for each in uplinks), moved, self.tool_name)\n",
+        "        confirm(sum(each.sent_bytes for each in uplinks), moved, nccl_tests.TOOL)\n",
         "",
         "tests/unit/checks/collectives/test_nccl_uplinks.py -k cannot_have_sent",
     ),
@@ -378,14 +378,14 @@ MUTANTS = [
     Mutant(
         "a node that lost a GPU passes GpuLinks",
         "src/railgauge/checks/preflight/gpu_links.py",
-        'return {**super().requested(), "gpus": self.links.gpus}',
-        "return super().requested()",
+        '        states={"gpus": links.gpus},\n',
+        "",
         "tests/unit/checks/preflight/test_gpu_links.py -k gpu_less",
     ),
     Mutant(
         "a slow GPU fails nothing",
         "src/railgauge/checks/preflight/gpu_links.py",
-        "*(self._failure(part) for part in parts),",
+        "*(_failure(run, part) for part in parts),",
         "",
         "tests/unit/checks/preflight/test_gpu_links.py -k slow_gpu",
     ),
@@ -1135,8 +1135,8 @@ MUTANTS = [
     ),
     Mutant(
         "groups that are slow alike are good where no number is stored",
-        "src/railgauge/checks/collectives/nccl.py",
-        '        return self._lowest("share")\n',
+        "src/railgauge/checks/collectives/nccl_run.py",
+        '        return self._lowest(inputs, "share")\n',
         "        return {}\n",
         "tests/unit/checks/collectives/test_nccl.py -k share_of_the_limit",
     ),
@@ -1206,14 +1206,14 @@ MUTANTS = [
     Mutant(
         "groups that were not told apart leave their job good",
         "src/railgauge/checks/jobs/group_launches.py",
-        "        if apart:\n",
-        "        if False:\n",
+        "        if not apart:\n",
+        "        if True:\n",
         "tests/unit/checks/collectives/test_nccl.py -k not_told_apart",
     ),
     Mutant(
         "a message of any size tells the bandwidth",
         "src/railgauge/checks/collectives/nccl.py",
-        "if self._sizes[-1] < _LEAST_SHARE * requested:",
+        "if sizes[-1] < _LEAST_SHARE * requested:",
         "if False:",
         "tests/lab/test_rehearsal.py -k no-memory",
     ),
@@ -1311,8 +1311,8 @@ MUTANTS = [
     Mutant(
         "what NCCL's logs say is wrong is nobody's business",
         "src/railgauge/checks/collectives/nccl.py",
-        "            for problem in used.problems\n",
-        "            for problem in ()\n",
+        "        for problem in used.problems\n",
+        "        for problem in ()\n",
         "tests/lab/test_rehearsal.py -k cut-log",
     ),
     Mutant(
@@ -1437,15 +1437,15 @@ MUTANTS = [
     Mutant(
         "the inventory of another node passes for this one",
         "src/railgauge/checks/preflight/node_state.py",
-        "        if taken.node != node:\n            reason",
-        "        if False:\n            reason",
+        "    if taken.node != node:\n        reason",
+        "    if False:\n        reason",
         f"{_NODE_STATE} -k another_node",
     ),
     Mutant(
         "a pair is measured over a rail that failed its preflight",
-        "src/railgauge/checks/preflight/node_state.py",
-        "_METRICS.keys() - dependent.preconditions.stopped_by",
-        "_METRICS.keys()",
+        "src/railgauge/checks/framework/observation.py",
+        "self.aspects.keys() - stopped_by",
+        "self.aspects.keys()",
         f"{_NODE_STATE} -k failed_node",
     ),
     Mutant(
@@ -1550,7 +1550,7 @@ MUTANTS = [
     Mutant(
         "a link that flapped while NCCL ran is forgotten",
         "src/railgauge/checks/collectives/nccl.py",
-        "        failures = [*failures, *lost_links.lost(facts)]\n",
+        "    failures = [*failures, *lost_links.lost(facts)]\n",
         "",
         "tests/unit/checks/collectives/test_nccl.py -k flapped",
     ),
@@ -3529,8 +3529,8 @@ MUTANTS = [
     Mutant(
         "a pair that failed is no failure of the fabric's measurement",
         "src/railgauge/checks/tcp/fabric_balance.py",
-        "        calls = [call for _, _, of_flow, _ in sides for call in of_flow]\n",
-        "        calls = [dataclasses.replace(c, exit_code=0) for x in sides for c in x[2]]\n",
+        "dataclasses.replace(call, rank=ranks.get(call.host, call.rank))",
+        "dataclasses.replace(call, rank=ranks.get(call.host, call.rank), exit_code=0)",
         "tests/unit/checks/tcp/test_fabric_balance.py -k pair_that_failed",
     ),
     _sweep(
@@ -3553,7 +3553,7 @@ MUTANTS = [
     ),
     _sweep(
         "a place that was ended at its limit is judged by what it printed",
-        '        if event["outcome"] != "done" and not evidence.missing_program:\n',
+        '        if event and event["outcome"] != "done" and not evidence.missing_program:\n',
         "        if False:\n",
         "late",
     ),
@@ -4457,8 +4457,8 @@ MUTANTS = [
     Mutant(
         "an extreme that depends on chance needs a reference",
         "src/railgauge/checks/framework/check.py",
-        "return measurement.metric not in BY_CHANCE",
-        "return True",
+        "if not self.gating and measurement.metric in BY_CHANCE:",
+        "if False:",
         "tests/unit/checks/jobs/test_sweep.py -k chance",
     ),
     Mutant(

@@ -14,6 +14,7 @@ import pytest
 
 from railgauge.checks.collectives import nccl_hang
 from railgauge.checks.framework import topology
+from railgauge.checks.jobs.group_launches import exit_lines
 from railgauge.hostlist import expand
 from railgauge.model.leaves import Leaves
 from railgauge.node.transport import results_file
@@ -36,6 +37,11 @@ def judged(name: str, results: Path) -> Iterator[Any]:
         ended_jobs.judge(made)
         with made.at(made.results[-1].place):
             yield made
+
+
+def launch(check: Any) -> results_file.Event:
+    """The last launch of the group at hand."""
+    return check.job_output.output.launch(check.here)  # type: ignore[no-any-return]
 
 
 def failed(check: Any) -> dict[str, set[str]]:
@@ -112,13 +118,13 @@ def test_several_silent_nodes_may_be_behind_one_way(
     tmp_path: Path, others: list[tuple[int, int | None]], says: str
 ) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
-        (hang,) = again(check, of_others(check.launch["files"]["hang.out"], *others))
+        (hang,) = again(check, of_others(launch(check)["files"]["hang.out"], *others))
         assert says in hang.message and hang.nodes == ()
 
 
 def test_an_answer_that_does_not_name_all_silent_ranks_accuses_nobody(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
-        answer = check.launch["files"]["hang.out"]
+        answer = launch(check)["files"]["hang.out"]
         more = answer.replace("communicator data from 1 rank\n", "communicator data from 3 ranks\n")
         (hang,) = again(check, more)
         assert hang.nodes == () and "rank 1 on n2 does not answer" in hang.message
@@ -129,7 +135,7 @@ def test_an_answer_that_does_not_name_all_silent_ranks_accuses_nobody(tmp_path: 
 
 def test_a_process_that_the_table_does_not_have_names_no_node(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
-        answer = check.launch["files"]["hang.out"].replace("process 185", "process 9")
+        answer = launch(check)["files"]["hang.out"].replace("process 185", "process 9")
         (hang,) = again(check, answer)
         assert "rank 1 on an unknown node does not answer" in hang.message
         assert hang.nodes == ()
@@ -137,8 +143,8 @@ def test_a_process_that_the_table_does_not_have_names_no_node(tmp_path: Path) ->
 
 def test_a_rank_that_has_ended_need_not_answer(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
-        answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
-        calls = [line.call for line in check.exit_lines()]
+        answer = nccl_log.ras.answer(launch(check)["files"]["hang.out"])
+        calls = [line.call for line in exit_lines(check.sweep_run, check)]
         assert nccl_hang.silent(answer, calls, seats(check), check.here.nodes, None) == ("n2",)
         calls[1] = dataclasses.replace(calls[1], exit_code=0, note="")
         assert nccl_hang.silent(answer, calls, seats(check), check.here.nodes, None) == ()
@@ -153,23 +159,23 @@ def test_who_is_alone_on_its_leaf_may_be_behind_its_uplinks(
     )
     monkeypatch.setattr(topology, "leaves_of", lambda _: Leaves(of_node))
     with judged("NcclAll-stopped-n2", tmp_path) as check:
-        (hang,) = again(check, check.launch["files"]["hang.out"])
+        (hang,) = again(check, launch(check)["files"]["hang.out"])
         assert hang.nodes == nodes
 
 
 def test_one_other_node_is_not_enough(tmp_path: Path) -> None:
     with judged("NcclAll-stopped-n2", tmp_path) as check:
-        answer = nccl_log.ras.answer(check.launch["files"]["hang.out"])
+        answer = nccl_log.ras.answer(launch(check)["files"]["hang.out"])
         assert nccl_hang.silent(answer, [], seats(check), ("n1", "n2"), None) == ()
 
 
 def seats(check: Any) -> dict[RankProcess, str]:
-    return nccl_hang.nodes_of_ranks(check.launch["out"], check.ranks)
+    return nccl_hang.nodes_of_ranks(launch(check)["out"], check.ranks)
 
 
 def again(check: Any, answer: str) -> list[Any]:
     """The hang of the same job, had `ncclras` said this."""
-    check.launch["files"]["hang.out"] = answer
+    launch(check)["files"]["hang.out"] = answer
     return [failure for failure in check.read().failures if failure.kind == "hang"]
 
 

@@ -25,11 +25,8 @@ class Size(NamedTuple):
 
 #: Of a kind of job, the most of each; "" for all others.
 MOST = {
-    "": Size(3, 107),
-    "FabricCheck": Size(4, 115),
-    "LaunchCheck": Size(5, 143),
-    "NodeCheck": Size(6, 117),
-    "RanksCheck": Size(4, 91),
+    "": Size(3, 104),
+    "RanksCheck": Size(4, 88),
 }
 
 

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-
-from reframe.core.builtins import run_after
 
 from railgauge.checks.collectives.nccl_cases import fabric_of, places_of, ring
 from railgauge.checks.framework.cases import Cases, GroupCase, chosen_nodes
-from railgauge.checks.framework.observation import ExitLine, Observation
+from railgauge.checks.framework.observation import ExitLine, Facts, Observation
 from railgauge.checks.framework.programs import Programs
-from railgauge.checks.jobs.group_launches import LaunchCheck
+from railgauge.checks.jobs.group_launches import GroupRun, exit_lines, not_launched
+from railgauge.checks.jobs.sweep_run import JobNeeds, SweepPlace
 from railgauge.checks.preflight.gpu_links import BEGIN_S, COPY_S, links_of, lowest_cells, test_of
-from railgauge.checks.preflight.node_state import StatePreconditions
 from railgauge.locating import gpu_copies
 from railgauge.locating.gpu_copies import Matrix, SlowPart
 from railgauge.model.failure import GPU_LINKS, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.node.orders.ranks import RanksOrder
-from railgauge.systems import Extras, Partition
-from railgauge.systems.gpu_links import GpuLinks
+from railgauge.systems import Partition
 from railgauge.tools import nvbandwidth
 
 #: The concrete check in reframe/.
@@ -40,6 +37,8 @@ class GpuDomainCases(Cases[GroupCase]):
     same switches. So pairs of neighbours load every link of a domain. All pairs of 72 GPUs would
     take 5112 copies a test, over the same links.
     """
+
+    by_description = True
 
     def __init__(self) -> None:
         super().__init__("gpu", "gpu_links", "nccl", "mnnvl")
@@ -94,100 +93,86 @@ class GpuDomainPrograms(Programs):
         )
 
 
-class GpuDomainCheck(LaunchCheck):
-    """Does NVLink carry between nodes what it carries within one?
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DomainRun(GroupRun):
+    """nvbandwidth over all GPUs of a group, a rank a GPU."""
 
-    The concrete check gives its own `cases = GpuDomainCases()`.
-    """
+    def job_needs(self, nodes: Sequence[str]) -> JobNeeds:
+        return JobNeeds(gpus_per_node=self.ranks_per_node)
 
-    tool = nvbandwidth
-    gating = ("copy_bandwidth_min",)
-    programs = GpuDomainPrograms()
-    preconditions = StatePreconditions()
-
-    @classmethod
-    def unstated(cls, extras: Extras) -> Sequence[str]:
-        return ()
-
-    @property
-    def links(self) -> GpuLinks:
-        return links_of(self.partition_data)
-
-    @property
-    def ranks_per_node(self) -> int:
-        return self.links.gpus
-
-    @run_after("setup")
-    def ask_for_gpus(self) -> None:
-        self.job.options += [f"--gpus-per-node={self.links.gpus}"]
-
-    def command(self) -> Sequence[str]:
-        folder = self.links.multinode_path
-        assert folder is not None  # or there would be no case
-        return nvbandwidth.multinode_argv(nvbandwidth.Options(nvbandwidth.MULTINODE), folder)
-
-    def ranks_order(self, places: Sequence[GroupCase]) -> RanksOrder:
+    def ranks_order(self, tool: str, rank_variable: str, groups: Sequence[GroupCase]) -> RanksOrder:
         # Numbers are then those of nvidia-smi. Its output states the version.
         by_address = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-        return replace(super().ranks_order(places), environment=by_address)
+        order = super().ranks_order(tool, rank_variable, groups)
+        return dataclasses.replace(order, environment=by_address)
 
-    def requested(self) -> Mapping[str, Any]:
-        return {**super().requested(), "gpus": self.ranks}
 
-    def required_metrics(self) -> Sequence[str]:
-        return [f"copy_bandwidth_min_{test}" for test in nvbandwidth.MULTINODE]
+def domain_run(place: GroupCase, partition: Partition) -> DomainRun:
+    """The run of nvbandwidth's tests of several nodes over a pair of neighbours."""
+    links, tests = links_of(partition), nvbandwidth.MULTINODE
+    folder, ranks = links.multinode_path, len(place.nodes) * links.gpus
+    assert folder is not None  # or there would be no case
+    options = nvbandwidth.Options(tests)
 
-    def limit(self, measurement: Measurement) -> Limit | None:
-        return self.links.gpu_limit if test_of(measurement) in nvbandwidth.WAYS else None
+    def limit(measurement: Measurement, facts: Facts) -> Limit | None:
+        return links.gpu_limit if test_of(measurement) in nvbandwidth.WAYS else None
 
-    def expected_run_s(self) -> float:
-        copies = len(nvbandwidth.MULTINODE) * self.ranks * (self.ranks - 1)
-        return BEGIN_S + COPY_S * copies
+    return DomainRun(
+        place=place,
+        partition=partition,
+        tool=nvbandwidth,
+        options=options,
+        command=nvbandwidth.multinode_argv(options, folder),
+        ranks_per_node=links.gpus,
+        expected_run_s=BEGIN_S + COPY_S * len(tests) * ranks * (ranks - 1),
+        run_limit_s=links.limit_s,
+        required=[f"copy_bandwidth_min_{test}" for test in tests],
+        states={"gpus": ranks},
+        limit_of=limit,
+        judge=judge_domain,
+    )
 
-    def run_limit_s(self) -> int:
-        return self.links.limit_s
 
-    def read(self) -> Observation:
-        lines = self.exit_lines()
-        calls = [line.call for line in lines]
-        hosts = tuple(str(line.facts.get("hostname")) for line in lines)
-        options = nvbandwidth.Options(nvbandwidth.MULTINODE, hosts)
-        reading = nvbandwidth.read(self.output("rank0"), calls=calls, options=options)
-        facts: dict[str, dict[str, Any]] = {line.call.host: dict(line.facts) for line in lines}
-        failures = list(self.not_launched())
-        # Where a rank is missing, that is the failure.
-        if reading.ok and len(lines) == self.ranks:
-            lowest = lowest_cells(self.bound_inputs, map(self.placed, reading.measurements))
-            matrices = nvbandwidth.copies(reading.seen, lowest)
-            places = _on_nodes(nvbandwidth.places(reading.seen, ""), lines)
-            judged = gpu_copies.locate_gpus(matrices, even=True, links=self.links.nvlinks)
-            notes = (*reading.notes, *filter(None, [judged.unnamed]), *judged.once)
-            reading = replace(reading, notes=notes)
-            failures += [self._failure(part, places, facts) for part in judged.parts]
-            if not judged.parts:
-                failures += _slow_between(matrices, places)
-            facts[self.here.nodes[0]]["copies_between"] = {
-                "names": [f"{node}:gpu{gpu}" for _, (node, gpu) in sorted(places.items())],
-                "matrices": [matrix._asdict() for matrix in matrices],
-                "parts": [part._asdict() for part in judged.parts],
-            }
-        return Observation(reading, calls, facts, failures)
+def judge_domain(run: GroupRun, left: SweepPlace) -> Observation:
+    """Does NVLink carry between nodes what it carries within one?"""
+    lines = exit_lines(run, left)
+    calls = [line.call for line in lines]
+    hosts = tuple(str(line.facts.get("hostname")) for line in lines)
+    options = dataclasses.replace(run.options, hosts=hosts)
+    reading = nvbandwidth.read(left.output("rank0"), calls=calls, options=options)
+    facts: dict[str, dict[str, Any]] = {line.call.host: dict(line.facts) for line in lines}
+    failures = not_launched(run, left)
+    # Where a rank is missing, that is the failure.
+    if reading.ok and len(lines) == run.ranks:
+        matrices = nvbandwidth.copies(reading.seen, lowest_cells(left, reading))
+        places = _on_nodes(nvbandwidth.places(reading.seen, ""), lines)
+        judged = gpu_copies.locate_gpus(matrices, even=True, links=links_of(run.partition).nvlinks)
+        notes = (*reading.notes, *filter(None, [judged.unnamed]), *judged.once)
+        reading = dataclasses.replace(reading, notes=notes)
+        failures += [_failure(part, places, facts) for part in judged.parts]
+        if not judged.parts:
+            failures += _slow_between(matrices, places)
+        facts[run.place.nodes[0]]["copies_between"] = {
+            "names": [f"{node}:gpu{gpu}" for _, (node, gpu) in sorted(places.items())],
+            "matrices": [matrix._asdict() for matrix in matrices],
+            "parts": [part._asdict() for part in judged.parts],
+        }
+    return Observation(reading, calls, facts, failures)
 
-    def _failure(
-        self, part: SlowPart, places: Places, facts: Mapping[str, dict[str, Any]]
-    ) -> Failure:
-        """The failure of a slow part, which is put into the facts of its first node."""
-        ends = [places[gpu] for gpu in part.gpus]
-        nodes = tuple(dict.fromkeys(node for node, _ in ends))
-        # By the numbers of the node, as the other checks name it.
-        first = nodes[0]
-        name = "-".join(f"gpu{g}" if node == first else f"{node}:gpu{g}" for node, g in ends)
-        rows = [f"GPU {row} is GPU {places[row][1]} of {places[row][0]}" for row in part.gpus]
-        why = f"{part.why} ({', '.join(rows)})"
-        shown = {**part._asdict(), "name": name, "why": why, "nodes": nodes}
-        facts[first].setdefault("copies", {}).setdefault("parts", []).append(shown)
-        step = f"nvidia-smi nvlink -s and nvidia-smi nvlink -e on {', '.join(nodes)}; measure again"
-        return Failure(GPU_LINKS, f"{first}:{name}: {why}", nodes, step)
+
+def _failure(part: SlowPart, places: Places, facts: Mapping[str, dict[str, Any]]) -> Failure:
+    """The failure of a slow part, which is put into the facts of its first node."""
+    ends = [places[gpu] for gpu in part.gpus]
+    nodes = tuple(dict.fromkeys(node for node, _ in ends))
+    # By the numbers of the node, as the other checks name it.
+    first = nodes[0]
+    name = "-".join(f"gpu{g}" if node == first else f"{node}:gpu{g}" for node, g in ends)
+    rows = [f"GPU {row} is GPU {places[row][1]} of {places[row][0]}" for row in part.gpus]
+    why = f"{part.why} ({', '.join(rows)})"
+    shown = {**part._asdict(), "name": name, "why": why, "nodes": nodes}
+    facts[first].setdefault("copies", {}).setdefault("parts", []).append(shown)
+    step = f"nvidia-smi nvlink -s and nvidia-smi nvlink -e on {', '.join(nodes)}; measure again"
+    return Failure(GPU_LINKS, f"{first}:{name}: {why}", nodes, step)
 
 
 def _on_nodes(places: Places, lines: Sequence[ExitLine]) -> dict[int, tuple[str, int]]:

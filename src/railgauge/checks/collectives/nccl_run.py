@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import reframe.core.runtime as rt
+
+from railgauge import paths
 from railgauge.checks.collectives.nccl_cases import places_of
+from railgauge.checks.framework import topology
+from railgauge.checks.framework.bounds import Inputs, Source, find_stored, in_order
 from railgauge.checks.framework.cases import GroupCase
 from railgauge.checks.framework.observation import Facts
-from railgauge.checks.framework.place_run import PlaceRun
+from railgauge.checks.jobs import container
+from railgauge.checks.jobs.group_launches import GroupRun
+from railgauge.checks.jobs.sweep_run import JobNeeds
+from railgauge.checks.jobs.uplink_counters import Counting
 from railgauge.model import limits
 from railgauge.model.failure import Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
 from railgauge.model.reported_traffic import Claim
+from railgauge.node.orders.ranks import RanksOrder, WatchOrder
+from railgauge.stack import installed
 from railgauge.systems import Budget, rehearsal
-from railgauge.systems.nccl import Nccl
+from railgauge.systems.nccl import Nccl, Scale
 from railgauge.tools import Reading, nccl_tests
 
-#: The tool's own timeout comes so much after ours, which asks NCCL for its state first.
-_LATER_S = 60
+#: What the tool writes beside its table, where its version can.
+RESULT = "nccl-tests.json"
+
+#: NCCL's log of a rank.
+LOG = ".nccl.log"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NcclRun(PlaceRun):
+class NcclRun(GroupRun):
     """A collective over all GPUs of a group, a rank a GPU."""
 
-    place: GroupCase
     fabric: Nccl
-
-    @property
-    def ranks(self) -> int:
-        return len(self.place.nodes) * self.fabric.gpus_per_node
+    scale: Scale
+    options: nccl_tests.Options
 
     @property
     def crosses_nics(self) -> bool:
@@ -62,22 +73,6 @@ class NcclRun(PlaceRun):
             # As a rule, and a large partition has many nodes.
             return [self.fabric.devices(transport)] * len(nodes)
         return [self.fabric.devices(transport, self.absent(node)) for node in nodes]
-
-    @property
-    def options(self) -> nccl_tests.Options:
-        """Of this group alone."""
-        fabric = self.fabric
-        return nccl_tests.Options(
-            operation=self.place.operation,
-            ranks=self.ranks,
-            min_bytes=fabric.min_bytes,
-            max_bytes=fabric.largest_bytes(self.place.transport),
-            iterations=fabric.iterations,
-            warmup=fabric.warmup,
-            timeout_s=fabric.timeout_s + _LATER_S,
-            version=fabric.binaries.version,
-            transport=self.place.transport,
-        )
 
     def largest(self, metric: str) -> Measurement:
         """A measurement that gates, but for its value."""
@@ -192,3 +187,108 @@ class NcclRun(PlaceRun):
             return stored
         note = f"{stored.note}; {left} of {whole} RDMA devices".removeprefix("; ")
         return stored.model_copy(update={"value": stored.value * left / whole, "note": note})
+
+    # --- the job -----------------------------------------------------------------------------
+
+    def job_needs(self, nodes: Sequence[str]) -> JobNeeds:
+        fabric, options, commands = self.fabric, [], []
+        size = fabric.segment_nodes or 1
+        within = {place // size for place in places_of(self.partition, nodes)}
+        if fabric.segment_option and len(within) == 1:
+            # Slurm places no segment that lies in two blocks.
+            options = [f"--segment={len(nodes)}"]
+        spec = fabric.binaries.spack
+        if spec and not installed.provides(rt.runtime().system.name, spec):
+            # In two steps: the shell goes on after a command that fails within eval.
+            loading = f"spack --env {shlex.quote(str(paths.HOME))} load --sh {spec}"
+            commands = [f'loaded="$({loading})"', 'eval "$loaded"']
+        return JobNeeds(fabric.gpus_per_node, fabric.binaries.modules, options, commands)
+
+    def launcher_options(self, folder: str) -> list[str]:
+        return container.launcher_options(self.fabric.binaries.image, folder, "{folder}")
+
+    def bounds(self, inputs: Inputs) -> Mapping[str, float]:
+        """The bounds of the largest message that are of this system."""
+        return self._lowest(inputs, "description", "stored", "minimum")
+
+    def least(self, inputs: Inputs) -> Mapping[str, float]:
+        """The least share of the limit of the largest message."""
+        return self._lowest(inputs, "share")
+
+    def _lowest(self, inputs: Inputs, *sources: Source) -> dict[str, float]:
+        """The first lower bound of the largest message from these sources, by metric."""
+        by_metric: dict[str, float] = {}
+        for metric in ("busbw", "busbw_in_place"):
+            for bound in in_order(inputs, self.largest(metric), known="condition"):
+                if bound.source in sources and bound.lowest is not None:
+                    by_metric.setdefault(metric, bound.lowest)
+        return by_metric
+
+    def files(self, inputs: Inputs) -> Mapping[str, Any]:
+        """The orders of the replayer, with the reference's busbw, or most of the limit."""
+        if rehearsal.scenario() is None:
+            return {}
+        like = self.largest("busbw")
+        stored, limit = find_stored(inputs, like), self.limit(like, {})
+        replay = rehearsal.replay(
+            systems_folder=paths.system_folder(rt.runtime().system.name),
+            fabric=self.fabric,
+            scale=self.scale,
+            options=self.options,
+            busbw_gbytes_s=stored.value if stored else 0.9 * limit.value if limit else 2.0,
+        )
+        return {"replay.json": replay}
+
+    def ranks_order(self, tool: str, rank_variable: str, groups: Sequence[GroupCase]) -> RanksOrder:
+        fabric, options, transport = self.fabric, self.options, self.place.transport
+        on_nodes = {}
+        if self.partition.extras.absent:
+            for run in (dataclasses.replace(self, place=group) for group in groups):
+                for node in run.place.nodes:
+                    if absent := run.absent(node):
+                        on_nodes[node] = fabric.environment(transport, absent)
+        return RanksOrder(
+            rank_variable=rank_variable,
+            tool=tool,
+            argv=tuple(self.command),
+            version=tuple(nccl_tests.version_argv()),
+            run_limit_s=self.run_limit_s,
+            foreign=("NCCL_",),
+            environment={
+                "NCCL_DEBUG": "INFO",
+                # Since 2.23 NET names the ports of a merged device; DESTROY, since 2.30, says that
+                # a log is whole.
+                "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET,DESTROY",
+                "NCCL_DEBUG_FILE": f"rank{{rank}}{LOG}",
+                **fabric.environment(transport),
+            },
+            environment_on=on_nodes,
+            on_hang=(fabric.ras, "-v"),
+            logs=(LOG,),
+            watched=self._watched(),
+            result=RESULT if options.has_json else None,
+        )
+
+    def _watched(self) -> WatchOrder:
+        """Whose counters the first rank of every node reads. Within a node nothing goes over NICs,
+        but their links may go down there too: nothing is missed that a budget names.
+        """
+        if rehearsal.scenario() is not None:
+            return WatchOrder(simulated=True)
+        environment = self.fabric.environment(self.place.transport)
+        leaves = len(self.place.nodes) > 1
+        return WatchOrder(
+            devices=tuple(self.fabric.devices(self.place.transport)),
+            interfaces=environment.get("NCCL_SOCKET_IFNAME", ""),
+            budgets=tuple(budget.counters for budget in self.budgets) if leaves else (),
+        )
+
+    def counting(self, alone: bool) -> Counting | None:
+        """Around an alltoall between leaves that is all of the job: nothing tells apart what
+        several operations sent.
+        """
+        fabric, leaves = self.partition.extras.fabric, topology.leaves_of(self.partition)
+        if fabric is None or leaves is None or not alone or self.place.operation != "alltoall":
+            return None
+        apart = self.counted and leaves.within(self.place.nodes) == "fabric"
+        return Counting(fabric.counters) if apart else None

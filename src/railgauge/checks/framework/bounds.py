@@ -2,8 +2,8 @@
 
 `in_order` is the rule. The first source that has a bound for a number decides:
 
-1. `description`: what the check derives from the system's description (`own_reference`), such as
-   the number of links. It holds by definition, and no measurement could replace it.
+1. `description`: what the run derives from the system's description (`described`), such as the
+   number of links. It holds by definition, and no measurement could replace it.
 2. `stored`: the number in `results/references/` for this very condition, a baseline before a
    published number before a floor (`PRECEDENCE` of `model/references.py`). A measured number knows
    more than a derived one.
@@ -21,7 +21,7 @@ Nodes act on bounds during a job. They get them from the same rule, before the n
 
 - a pair of nodes gets `least_gbits` and `most_resent` (`checks/jobs/client_server.py`).
   `node/orchestration/rounds.py` takes the higher of `least_gbits` and what peers carry.
-- a launch of groups gets `bounds`, and `least` of the share (`checks/collectives/nccl.py`).
+- a launch of groups gets `bounds`, and `least` of the share (`checks/collectives/nccl_run.py`).
   `node/orchestration/group_launches.py` compares with peers, too, where `bounds` is empty.
 
 `railgauge promote` makes stored baselines (`verdict/comparison/promotion.py`), and has no part in

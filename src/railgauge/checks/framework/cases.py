@@ -384,6 +384,8 @@ class Cases(Generic[AnyCase]):
     grows = False
     #: whether they are measured in spite of a restriction to other places, which need them
     always = False
+    #: whether the system's description alone says what their numbers must be
+    by_description = False
     #: whether a large partition is measured in groups of `nodes_per_job` nodes
     in_groups = True
 

@@ -121,7 +121,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """The fields that the description lacks for a reference to follow from it alone; empty
         where it follows, None where no description could give one.
         """
-        return None
+        return () if cls.cases is not None and cls.cases.by_description else None
 
     # --- the place at hand -------------------------------------------------------------------
 
@@ -191,7 +191,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def required_metrics(self) -> Sequence[str]:
         """The performance variables of a complete result of the place at hand."""
-        required = self.place_run.required
+        required = self.observed.required if self.observed else None
+        required = self.place_run.required if required is None else required
         return list(self.metrics if required is None else required)
 
     def requested(self) -> Mapping[str, Any]:
@@ -208,15 +209,19 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def gates(self, measurement: Measurement) -> bool:
         """Whether this number must have a reference; others are judged only where they have one."""
-        if (gated := self.place_run.gated) is not None:
+        gated = self.observed.gated if self.observed else None
+        if (gated := self.place_run.gated if gated is None else gated) is not None:
             return measurement.variable in gated
-        if self.gating:
-            return measurement.metric in self.gating
-        return measurement.metric not in BY_CHANCE
-
-    def own_reference(self, measurement: Measurement) -> references.Reference | None:
-        """A reference that follows from the system's description, not from measurements."""
-        return None
+        if self.gating and measurement.metric not in self.gating:
+            return False
+        if not self.gating and measurement.metric in BY_CHANCE:
+            return False
+        return (
+            not self.place_run.has_peers
+            or self.gate == "baseline"
+            or self.limit(measurement) is not None
+            or bounds.find_stored(self.bound_inputs, measurement) is not None
+        )
 
     def floor(self, measurement: Measurement) -> references.Reference | None:
         """The bound of the system's description that proves function where nothing is stored."""
@@ -284,17 +289,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     passed[case] = {
                         judged.place.place
                         for judged in check.results
-                        if check.satisfies(self, judged)
+                        if judged.satisfies(self.preconditions.stopped_by)
                     }
                 if name not in passed[case]:
                     unmet_places.append(f"{checks[case]} {name}")
             if unmet_places:
                 reasons[place.place] = f"{PRECONDITION_FAILED}{'; '.join(unmet_places)}"
         return reasons
-
-    def satisfies(self, dependent: StrictCheck, judged: Judged) -> bool:
-        """Whether the result of a place lets a check that needs it be measured."""
-        return judged.satisfies_dependents
 
     def select_places(self) -> None:
         """Leave out places that must not be measured, before the job is submitted."""
@@ -304,6 +305,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def pin_job(self) -> None:
         self.select_places()
+        self.prerun_cmds.insert(0, "set -o errexit")
         self.job.options += ["--no-requeue"]
         if paths.campaign_folder():
             # By it `railgauge accept` finds what an interrupted session left in the queue.
@@ -316,10 +318,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def ask_the_queue(self) -> None:
         if not self.is_dry_run():
             slurm_queue.session.submit(self.job, self.current_partition.access, self.pinned_nodes)
-
-    @run_before("run")
-    def stop_at_first_error(self) -> None:
-        self.prerun_cmds.insert(0, "set -o errexit")
 
     # --- the judgement -------------------------------------------------------------------------
 
@@ -340,11 +338,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def judge_place(self, place: Case) -> Judged:
         with self.at(place):
             evidence, place_failures = self._evidence()
+            aspects = self.place_run.aspects
         place_failures = failures(evidence, place_failures)
         if any(failure.kind in OVERRIDING_KINDS for failure in place_failures):
             # Its output belongs to a job that did not come to its own end.
             evidence = dataclasses.replace(evidence, reading=None)
-        return Judged(place, evidence, place_failures)
+        return Judged(place, evidence, place_failures, aspects)
 
     def job_failures(self) -> Sequence[Failure]:
         """The failures of the job as a whole, which are of no single place."""
@@ -518,7 +517,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             gate=self.gate,
             references=self.stored,
             least_shares=self.partition_data.extras.least_shares,
-            described=self.own_reference,
+            described=self.place_run.described,
             minimum=self.floor,
             limit=self.limit,
             gates=self.gates,
@@ -530,7 +529,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         check, partition = type(self).__name__, self.current_partition.name
         evidence = judged.evidence
         with self.at(judged.place):
-            of = self.bound_inputs
+            # `gates()` itself would speak of the place that was observed last.
+            of = dataclasses.replace(
+                self.bound_inputs, gates=lambda m: m.variable not in evidence.recorded
+            )
             rows = tuple(
                 record.Row(
                     m,
@@ -538,7 +540,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     evidence.limits.get(m.variable),
                     tuple(stored.context(check, partition, m)),
                     m.variable not in evidence.recorded,
-                    own=self.own_reference(m) is not None,
+                    own=self.place_run.described(m) is not None,
                     elsewhere=""
                     if m.variable in evidence.references
                     else bounds.baseline_elsewhere(of, m),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from railgauge.checks.framework.cases import Case
@@ -65,6 +65,7 @@ class Observation:
     itself (device, mtu_bytes, ...) by its name, and what is wrong beside what every check is judged
     by. `claims` are what the tool says that the nodes' devices carried, to be held against their
     counters. `prefix` stands before the roles of the run that is judged.
+    `required` and `gated` are those of PlaceRun where only the output tells them.
     """
 
     reading: Reading
@@ -73,15 +74,18 @@ class Observation:
     failures: Sequence[Failure] = ()
     claims: Sequence[Claim] = ()
     prefix: str = ""
+    required: Sequence[str] | None = None
+    gated: Sequence[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """The judgement of a place: its evidence and its failures."""
+    """The judgement of a place: its evidence and its failures, and its aspects (PlaceRun)."""
 
     place: Case
     evidence: JobEvidence
     failures: Sequence[Failure]
+    aspects: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def within(self) -> bool:
@@ -97,9 +101,15 @@ class Judged:
     def passed(self) -> bool:
         return not self.failures and self.within
 
-    @property
-    def satisfies_dependents(self) -> bool:
-        """Whether what needs it may be measured: nothing speaks against it, though nothing stored
-        may say what its numbers should be.
+    def satisfies(self, stopped_by: Collection[str]) -> bool:
+        """Whether a check that needs this place may be measured: nothing speaks against it but
+        aspects that do not stop the check, though nothing stored may say what its numbers should
+        be.
         """
-        return self.within and all(failure.kind == NO_REFERENCE for failure in self.failures)
+        ignored = self.aspects.keys() - stopped_by
+        counts = {self.aspects[kind] for kind in ignored}
+        known = self.evidence.references
+        bounds = {name: bound for name, bound in known.items() if name not in counts}
+        evidence = dataclasses.replace(self.evidence, references=bounds)
+        kinds = {failure.kind for failure in self.failures} - ignored
+        return Judged(self.place, evidence, ()).within and kinds <= {NO_REFERENCE}

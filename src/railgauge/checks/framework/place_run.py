@@ -39,6 +39,10 @@ def no_limit(measurement: Measurement, facts: Facts) -> Limit | None:
     return None
 
 
+def no_reference(measurement: Measurement) -> Reference | None:
+    return None
+
+
 def no_bound(metric: str, streams: int | None) -> Bound | None:
     return None
 
@@ -55,6 +59,16 @@ class PlaceRun:
     gated: Sequence[str] | None = None
     #: the values that the tool's own output must state
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    #: whether a number must have a reference only where its limit or a stored number says what it
+    #: must be, and while a baseline is recorded: elsewhere its peers judge it
+    has_peers: bool = False
+    #: kind of failure -> the metric that counts what is well: other checks may be measured in spite
+    #: of it (Preconditions.stopped_by)
+    aspects: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def described(self, measurement: Measurement) -> Reference | None:
+        """The reference that follows from the system's description, not from measurements."""
+        return None
 
     def limit(self, measurement: Measurement, facts: Facts) -> Limit | None:
         """The physical limit of a measurement, by what the nodes stated."""

@@ -10,19 +10,13 @@ from typing import Any
 from railgauge.checks.framework import protections
 from railgauge.checks.framework.cases import PairCase
 from railgauge.checks.framework.observation import ExitLine, Facts, Observation
-from railgauge.checks.framework.place_run import (
-    BoundBefore,
-    LimitOf,
-    PlaceOutput,
-    PlaceRun,
-    no_limit,
-)
+from railgauge.checks.framework.place_run import BoundBefore, PlaceOutput
 from railgauge.checks.jobs import pair_counters
+from railgauge.checks.jobs.sweep_run import AgentRun
+from railgauge.checks.jobs.uplink_counters import Counting
 from railgauge.model import limits
 from railgauge.model.call import Call
 from railgauge.model.failure import DIRECTION, RAIL_MISSING, Failure
-from railgauge.model.limits import Limit
-from railgauge.model.measurement import Measurement
 from railgauge.node.orders.places import ClientServerOrder, LinkOrder
 from railgauge.node.runners import repeat, reverse
 from railgauge.systems import Budget
@@ -88,14 +82,14 @@ def tcp_payload_share(moved: Moved, node_facts: Mapping[str, Any]) -> float | No
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PairRun(PlaceRun):
+class PairRun(AgentRun):
     """A client/server tool between the two nodes of a place."""
 
     place: PairCase
     tool: PairTool
-    expected_run_s: float
+    runner: str = "client_server"
     #: the longest time that the client may take
-    run_limit_s: int
+    run_limit_s: float
     #: the longest time until the server listens
     start_limit_s: int = 30
     #: the longest time of what each side does before the tool and after it
@@ -117,7 +111,6 @@ class PairRun(PlaceRun):
     shares_devices: bool = False
     #: the payload's share of what a link carries at most; None where the MTU is not known
     payload_share: Callable[[Moved, Mapping[str, Any]], float | None] = tcp_payload_share
-    limit_of: LimitOf = no_limit
     #: how what was left is judged
     judge: Callable[[PairRun, PlaceOutput, BoundBefore], Observation] = dataclasses.field(
         default_factory=lambda: judge_one_link
@@ -156,8 +149,12 @@ class PairRun(PlaceRun):
         options = self.tool.options
         return getattr(options, "streams", None) or getattr(options, "queue_pairs", None)
 
-    def limit(self, measurement: Measurement, facts: Facts) -> Limit | None:
-        return self.limit_of(measurement, facts)
+    def observe(self, left: PlaceOutput, bound: BoundBefore) -> Observation:
+        return self.judge(self, left, bound)
+
+    def counting(self, alone: bool) -> Counting | None:
+        fabric = self.partition.extras.fabric
+        return None if fabric is None else Counting(fabric.counters, beside=True)
 
     def missing(self, facts: Facts) -> Failure | None:
         return next((lacks for part in self.parts if (lacks := part.missing(facts))), None)

@@ -17,20 +17,25 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
 
 from railgauge import paths, systems
-from railgauge.campaign.folder import BEFORE, ENOUGH
-from railgauge.checks.framework import schedule, slurm_queue, subnet_reading, summary, topology
+from railgauge.campaign.folder import ENOUGH
+from railgauge.checks.framework import (
+    bounds,
+    schedule,
+    slurm_queue,
+    summary,
+    topology,
+)
 from railgauge.checks.framework.cases import Case, PairCase, SweepCase
 from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import ExitLine, Judged, Observation
 from railgauge.checks.framework.protections import JobEvidence
-from railgauge.checks.jobs import pair_counters, sweep_output
-from railgauge.checks.jobs.client_server import PairRun
+from railgauge.checks.jobs import pair_counters, retests, sweep_output
 from railgauge.checks.jobs.sweep_end import SweepEnd
 from railgauge.checks.jobs.sweep_output import SweepOutput, call_of
+from railgauge.checks.jobs.sweep_run import JobOutput, SweepRun, Whole, agent_run
 from railgauge.checks.jobs.uplink_counters import Counting, OwnTraffic
-from railgauge.model import record
 from railgauge.model.failure import DISTURBED, TAKEN, Failure
-from railgauge.model.measurement import STANDS_OUT, Load
+from railgauge.model.measurement import Load, Measurement
 from railgauge.model.references import Reference
 from railgauge.model.uplinks import CountersError, Uplink
 from railgauge.node.orchestration.sweep_file import FILE as ORDERS
@@ -49,26 +54,105 @@ _HUNG = 2
 #: So long an agent may take to come, on a node that is slow to start a Python.
 _CONNECT_S = 60
 
-#: The program of a job that measures by agents, below railgauge.node.
-CONDUCTOR = "orchestration.conductor"
-
 #: Why a place without an event was not measured.
 _NO_EVENT, _UNREAD = "its job ended before it", "what its job left cannot be read"
+
+
+class Agents:
+    """How the job of a sweep measures its places: the conductor has agents on the nodes do it in
+    rounds (railgauge.node.orchestration.conductor).
+    """
+
+    #: the module of railgauge.node that the job's batch script runs
+    program = "orchestration.conductor"
+    #: whether it goes from round to round, also with a part of the nodes
+    by_rounds = True
+
+    def split(
+        self, rounds_of_places: Sequence[Sequence[Case]], partition: systems.Partition
+    ) -> list[list[Case]]:
+        """The rounds of a job, of which each is of places that are measured at once."""
+        return [list(places) for places in rounds_of_places]
+
+    def expected_s(self, rounds_of_job: Sequence[tuple[SweepRun, int]]) -> float:
+        """How long all rounds take, about, by the first run and the number of places of each."""
+        return sum((agent_run(run).expected_run_s for run, _ in rounds_of_job), 0.0)
+
+    def longest_s(self, rounds_of_job: Sequence[tuple[SweepRun, int]], retests: int) -> float:
+        """Time for every round on a slow day, and for some rounds that come to their limit. What
+        hangs in one of these is lost, and costs no other round its time.
+        """
+        total = most = slow = 0.0
+        for run in (agent_run(run) for run, _ in rounds_of_job):
+            longest = run.longest_run_s
+            likely = min(longest, SLOW * run.expected_run_s + SLOW_S)
+            slow, total, most = max(slow, likely), total + likely, max(most, longest)
+        return total + retests * slow + _HUNG * most
+
+    def orders(
+        self, check: SweepCheck, rounds_of_job: Sequence[Sequence[Case]]
+    ) -> Sweep | LaunchList:
+        """The orders for the program and what it starts, by the rounds of a job."""
+        places: dict[int, Place] = {}
+        order_numbers: dict[str, int] = {}
+        orders: list[ClientServerOrder | SingleNodeOrder] = []
+        numbers = []
+        conditions: dict[object, int] = {}
+        leaves, campaign = topology.leaves_of(check.partition_data), paths.campaign_folder()
+        for members in rounds_of_job:
+            first = len(places)
+            for place in members:
+                with check.at(place):
+                    run = agent_run(check.place_run)
+                    order = run.order(check.bound_before)
+                text = json.dumps(order.document(), sort_keys=True)
+                if text not in order_numbers:
+                    order_numbers[text] = len(orders)
+                    orders.append(order)
+                condition = place.condition, schedule.within(place, leaves)
+                places[len(places)] = Place(
+                    number=len(places),
+                    name=place.place,
+                    program=run.runner,
+                    roles=run.nodes,
+                    order=order_numbers[text],
+                    of=conditions.setdefault(condition, len(conditions)),
+                )
+            numbers.append(tuple(range(first, len(places))))
+        names, again = slurm_nodes.names_of(check.pinned_nodes), Retests()
+        if rounds := check.retest_rounds:
+            case = check.display_name, check.partition_data
+            again = retests.orders(rounds, *case, check.pinned_nodes, Path(check.stagedir))
+        return Sweep(
+            tool=check.tool_name,
+            nodes=tuple(check.pinned_nodes),
+            names={node: tuple(others) for node, others in names.items()},
+            launch=(),
+            rounds=numbers,
+            places=places,
+            orders=tuple(orders),
+            connect_limit_s=_CONNECT_S,
+            retests=again,
+            enough=str(campaign / ENOUGH) if campaign and slurm_queue.idle_only() else "",
+        )
+
+    def judge_whole(self, left: JobOutput) -> Whole:
+        """The judgement of a job as a whole."""
+        return Whole()
 
 
 class SweepCheck(StrictCheck):
     """One job over all nodes of its places, which it measures in rounds.
 
     A concrete check gives its own `cases`, `sweep = parameter(cases.sweeps, loggable=True)` and
-    `run_at()`, which for two nodes returns a PairRun (client_server.py).
+    `run_at()`, which returns a PairRun for two nodes (client_server.py), a NodeRun for one
+    (single_node.py), and with `driver = GroupLaunches()` a GroupRun (group_launches.py).
     """
 
     sweep: SweepCase
     num_tasks_per_node = 1
-    #: the module of railgauge.node that the job's batch script runs: it measures all places
-    driver = CONDUCTOR
-    #: the module of railgauge.node.runners that runs at a place
-    runner: str = "client_server"
+    #: how its job measures the places
+    driver = Agents()
     #: node -> why it was left out of this job
     _absent: Mapping[str, Failure]
     #: the places that this session is to measure, also those on nodes that were left out
@@ -80,39 +164,51 @@ class SweepCheck(StrictCheck):
     # --- the place at hand -------------------------------------------------------------------
 
     @property
-    def pair_run(self) -> PairRun:
-        """The run of the place at hand, between two nodes."""
+    def sweep_run(self) -> SweepRun:
+        """The run of the place at hand."""
         run = self.place_run
-        if not isinstance(run, PairRun):
-            raise NotImplementedError(f"{type(self).__name__} gives no PairRun in run_at()")
+        if not isinstance(run, SweepRun):
+            raise NotImplementedError(f"{type(self).__name__} gives no SweepRun in run_at()")
         return run
 
-    def count_uplinks(self) -> Counting | None:
-        """What the uplinks have carried before the job; None where nobody is asked."""
-        fabric = self.partition_data.extras.fabric
-        if fabric is None or not self._between_pairs:
-            return None
-        return Counting(fabric.counters, beside=True)
-
-    def roles(self) -> Mapping[str, str]:
-        """The role of each node at the place at hand."""
-        return self.pair_run.nodes
-
-    def order(self) -> ClientServerOrder | SingleNodeOrder:
-        """The order for the nodes of the place at hand."""
-        return self.pair_run.order(self.bound_before)
-
-    def expected_run_s(self) -> float:
-        """How long the place at hand takes, about."""
-        return self.pair_run.expected_run_s
-
-    def longest_run_s(self) -> float:
-        """The longest that the place at hand may take."""
-        return self.pair_run.longest_run_s
+    @functools.cached_property
+    def _flows(self) -> Sequence[Sequence[Case]]:
+        """The rounds of flows that together are the only place; none where places are measured by
+        themselves.
+        """
+        with self.at(self.places[0]):
+            run = self.place_run
+        return run.flows if isinstance(run, SweepRun) else ()
 
     def read(self) -> Observation:
-        run = self.pair_run
-        return run.judge(run, self, self.bound_before)
+        return self.sweep_run.observe(self, self.bound_before)
+
+    def bound_of(self, measurement: Measurement) -> bounds.Bound | None:
+        """The bound of a number that was measured at the place at hand."""
+        return bounds.find_bound(self.bound_inputs, self.placed(measurement))
+
+    def judge_whole(self, left: JobOutput) -> Whole:
+        """The judgement of the job as a whole. Called once; `whole` keeps it."""
+        return self.driver.judge_whole(left)
+
+    @functools.cached_property
+    def whole(self) -> Whole:
+        return self.judge_whole(self.job_output)
+
+    @functools.cached_property
+    def job_output(self) -> JobOutput:
+        return JobOutput(
+            folder=Path(self.stagedir),
+            system=self.current_system.name,
+            partition=self.partition_data,
+            nodes=tuple(self.pinned_nodes),
+            places=self.places,
+            measured=self._chosen,
+            output=self._output,
+            counting=self._counting,
+            not_run=self.not_run,
+            error=self.job_end.error,
+        )
 
     # --- the case ------------------------------------------------------------------------------
 
@@ -126,16 +222,19 @@ class SweepCheck(StrictCheck):
 
     @property
     def ranks(self) -> int:
-        return len(self.here.nodes)
+        return self.sweep_run.ranks
 
     def nodes_here(self) -> tuple[str, ...]:
         return self.here.nodes
 
     def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
+        if self._flows:
+            return [list(members) for members in self._flows]
         partition = self.partition_data
         leaves = topology.leaves_of(partition)
         rounds = schedule.rounds(places, schedule.of(partition), leaves)
-        return [[places[n] for n in numbers] for numbers in rounds]
+        split = [[places[n] for n in numbers] for numbers in rounds]
+        return self.driver.split(split, partition)
 
     @property
     def paired_by(self) -> systems.Sweep | None:
@@ -157,12 +256,8 @@ class SweepCheck(StrictCheck):
 
     @property
     def expected_seconds(self) -> float:
-        total = 0.0
-        for places in self._all_rounds:
-            with self.at(places[0]):
-                total += self.expected_run_s()
         # Starting the agents, and Slurm's own second for a job.
-        return total + 2
+        return self.driver.expected_s(self._first_runs(self._all_rounds)) + 2
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -195,9 +290,18 @@ class SweepCheck(StrictCheck):
         self._rounds = self.rounds_of(chosen)
         there = {node for place in chosen for node in place.nodes}
         self.pinned_nodes = [node for node in self.sweep.nodes if node in there]
-        self.num_tasks = len(self.pinned_nodes) * self.num_tasks_per_node
+        with self.at(chosen[0]):
+            run = self.sweep_run
+        needs = run.job_needs(self.pinned_nodes)
+        self.num_tasks_per_node = run.ranks_per_node
+        self.num_tasks = len(self.pinned_nodes) * run.ranks_per_node
+        if needs.gpus_per_node is not None:
+            self.job.options += [f"--gpus-per-node={needs.gpus_per_node}"]
         # The others go on where a node dies; and of whole nodes all of their memory.
-        self.job.options += ["--no-kill", "--mem=0"]
+        self.job.options += ["--no-kill", "--mem=0", *needs.options]
+        if needs.modules:
+            self.modules = list(needs.modules)
+        self.prerun_cmds += list(needs.commands)
         self.time_limit = f"{int(self._longest_s(self._rounds)) + 1}s"
 
     def _taken_before(self, places: Sequence[Case]) -> Mapping[str, Failure]:
@@ -210,21 +314,24 @@ class SweepCheck(StrictCheck):
         return {n: failure for failure in failures if failure.kind == TAKEN for n in failure.nodes}
 
     def _longest_s(self, rounds_of_job: Sequence[Sequence[Case]]) -> float:
-        """Time for every round on a slow day, and for some rounds that come to their limit. What
-        hangs in one of these is lost, and costs no other round its time.
-        """
-        total = most = slow = 0.0
+        longest = self.driver.longest_s(self._first_runs(rounds_of_job), self.retest_rounds)
+        return longest + _CONNECT_S + _MARGIN_S
+
+    def _first_runs(self, rounds_of_job: Sequence[Sequence[Case]]) -> list[tuple[SweepRun, int]]:
+        """The first run of each round, and the number of its places."""
+        firsts = []
         for places in rounds_of_job:
             with self.at(places[0]):
-                longest = self.longest_run_s()
-                likely = min(longest, SLOW * self.expected_run_s() + SLOW_S)
-            slow, total, most = max(slow, likely), total + likely, max(most, longest)
-        return total + self._retests * slow + _HUNG * most + _CONNECT_S + _MARGIN_S
+                firsts.append((self.sweep_run, len(places)))
+        return firsts
 
     @property
-    def _retests(self) -> int:
+    def retest_rounds(self) -> int:
         """The most rounds that may be added, of pairs that tell who is at fault."""
-        located = self.runner == "client_server" and self._between_pairs
+        if not self._between_pairs:
+            return 0
+        with self.at(self.places[0]):
+            located = agent_run(self.place_run).runner == "client_server"
         return schedule.of(self.partition_data).locate_rounds if located else 0
 
     @property
@@ -236,17 +343,18 @@ class SweepCheck(StrictCheck):
     def start_sweep(self) -> None:
         orders = self.orders()
         Path(self.stagedir, ORDERS).write_text(json.dumps(orders.document()), encoding="utf-8")
-        if self.driver == CONDUCTOR:
+        if self.driver.by_rounds:
             slurm_queue.session.may_shrink.add(self.job.name)
         # The driver starts what runs on the nodes itself.
         self.job.launcher = getlauncher("local")()
-        words = paths.on_node(self.driver)
+        words = paths.on_node(self.driver.program)
         self.executable, *self.executable_opts = [*map(shlex.quote, words), ORDERS]
 
     @run_before("run")
     def count_before(self) -> None:
         if not self.is_dry_run():
-            self._counting = self.count_uplinks()
+            with self.at((self.places if self._flows else self._chosen)[0]):
+                self._counting = self.sweep_run.counting(alone=len(self._chosen) == 1)
 
     @run_after("run")
     def count_after(self) -> None:
@@ -254,48 +362,8 @@ class SweepCheck(StrictCheck):
             self._counting.end()
 
     def orders(self) -> Sweep | LaunchList:
-        """The orders for the conductor and its agents (railgauge.node.orchestration.conductor)."""
-        places: dict[int, Place] = {}
-        order_numbers: dict[str, int] = {}
-        orders: list[ClientServerOrder | SingleNodeOrder] = []
-        numbers = []
-        conditions: dict[object, int] = {}
-        leaves, campaign = topology.leaves_of(self.partition_data), paths.campaign_folder()
-        for members in self._rounds:
-            first = len(places)
-            for place in members:
-                with self.at(place):
-                    order, roles = self.order(), self.roles()
-                text = json.dumps(order.document(), sort_keys=True)
-                if text not in order_numbers:
-                    order_numbers[text] = len(orders)
-                    orders.append(order)
-                condition = place.condition, schedule.within(place, leaves)
-                places[len(places)] = Place(
-                    number=len(places),
-                    name=place.place,
-                    program=self.runner,
-                    roles=roles,
-                    order=order_numbers[text],
-                    of=conditions.setdefault(condition, len(conditions)),
-                )
-            numbers.append(tuple(range(first, len(places))))
-        names, again = slurm_nodes.names_of(self.pinned_nodes), Retests()
-        if rounds := self._retests:
-            case = self.display_name, self.partition_data
-            again = _retests(rounds, *case, self.pinned_nodes, Path(self.stagedir))
-        return Sweep(
-            tool=self.tool_name,
-            nodes=tuple(self.pinned_nodes),
-            names={node: tuple(others) for node, others in names.items()},
-            launch=(),
-            rounds=numbers,
-            places=places,
-            orders=tuple(orders),
-            connect_limit_s=_CONNECT_S,
-            retests=again,
-            enough=str(campaign / ENOUGH) if campaign and slurm_queue.idle_only() else "",
-        )
+        """The orders for the driver."""
+        return self.driver.orders(self, self._rounds)
 
     # --- what it left --------------------------------------------------------------------------
 
@@ -350,6 +418,12 @@ class SweepCheck(StrictCheck):
         A lost node fails the first place in which it is lost, and no other. If the job was ended
         from outside, its agents were too, and none of them is lost.
         """
+        if self._flows:
+            if self._raw.places or self._raw.lost:
+                return self.places
+            # The failures of the job say why.
+            self.not_run = {place.place: _NO_EVENT for place in self.places}
+            return []
         gone = [node for node, why in self._raw.lost.items() if why == results_file.NOT_OURS]
         why = "not measured: another job had it when this one began"
         without = slurm_queue.session.left_out(self.job.name)
@@ -380,6 +454,11 @@ class SweepCheck(StrictCheck):
         return judged
 
     def judge_place(self, place: Case) -> Judged:
+        if self._flows:
+            lost_of_all = [f for node in sorted(self._raw.lost) for f in self._end.lost(node)]
+            if not lost_of_all:
+                return super().judge_place(place)
+            return Judged(place, dataclasses.replace(self._end.job, nodes=place.nodes), lost_of_all)
         failures = [self._absent[node] for node in place.nodes if node in self._absent]
         event = {} if failures else self._raw.places[self._output.number(place)]
         if event.get("outcome") == "lost":
@@ -399,15 +478,15 @@ class SweepCheck(StrictCheck):
 
     def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
         evidence, failures = super()._evidence()
-        event = self._raw.places[self._output.number(self.here)]
-        if event["outcome"] != "done" and not evidence.missing_program:
+        event = self._output.event(self.here)
+        if event and event["outcome"] != "done" and not evidence.missing_program:
             failures.append(Failure("late", f"{event['outcome']}: {event['why']}"))
         return evidence, failures
 
     def job_failures(self) -> Sequence[Failure]:
         """The failures of a job that did not come to its own end."""
         lost = slurm_queue.session.lost_host(self.job.jobid)
-        return self._end.failures() if lost is None else [lost]
+        return [*(self._end.failures() if lost is None else [lost]), *self.whole.failures]
 
     @functools.cached_property
     def _end(self) -> SweepEnd:
@@ -443,7 +522,7 @@ class SweepCheck(StrictCheck):
             recorded=frozenset(),
             budgets=(),
         )
-        return SweepEnd(job, self._output, host, by_rounds=self.driver == CONDUCTOR)
+        return SweepEnd(job, self._output, host, by_rounds=self.driver.by_rounds)
 
     def _failed_nodes(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         return self._end.job.failed_nodes
@@ -457,7 +536,7 @@ class SweepCheck(StrictCheck):
         for place in (judged.place for judged in self.results):
             if len({leaves.of_node.get(node) for node in place.nodes} - {None}) == 2:
                 with self.at(place):
-                    streams = self.pair_run.streams or 1
+                    streams = agent_run(self.place_run).streams or 1
                 for counted in pair_counters.counted_runs(place, self._output):
                     own.add(counted, streams)
         try:
@@ -466,12 +545,12 @@ class SweepCheck(StrictCheck):
             return (), {}
 
     def notes_of_job(self) -> Sequence[str]:
-        """Where switches should have counted, and could not be read: who looks for a bad uplink
-        must not take what is missing for what is good.
+        """Those of the job as a whole, and what of uplinks and routes could not be read: a report
+        of a bad uplink must not take what is missing for what is good.
         """
+        notes = list(self.whole.notes)
         if not self._between_pairs:
-            return ()
-        notes = []
+            return notes
         if unread := self._counting.unread if self._counting else "":
             fix = "run it by hand, or fix extras.fabric.counters"
             notes.append(f"the counters of the uplinks could not be read {unread}; {fix}")
@@ -489,41 +568,3 @@ class SweepCheck(StrictCheck):
         planned = [judged for judged in self.results if not self.like(judged.place)]
         not_run = [place for place in self.places if place.place in self.not_run]
         return summary.numbers(planned, not_run)
-
-
-def _retests(
-    rounds: int, case: str, partition: systems.Partition, nodes: Sequence[str], folder: Path
-) -> Retests:
-    """The orders for at most so many added rounds of a case; `folder` is that of its job."""
-    extras, leaves = partition.extras, topology.leaves_of(partition)
-    before = _rates_before(case, partition.name)
-    routes = None
-    if extras.infiniband.static_routes:
-        routes = subnet_reading.static_routes(folder)
-    hosts = {node.partition(".")[0] for node in nodes} | {*nodes}
-    return Retests(
-        rounds=rounds,
-        slower=round(STANDS_OUT * extras.peer_spread, 3),
-        leaves={node: leaves.of_node[node] for node in nodes} if leaves else {},
-        hcas=[(guid, *of) for guid, of in routes.hcas(hosts).items()] if routes else (),
-        routes=routes.rows(hosts) if routes else (),
-        spines=[
-            row
-            for row in topology.routes_of(partition).rows
-            if row.destination.partition(":")[0] in hosts
-            and (not row.source or row.source.partition(":")[0] in hosts)
-        ],
-        before=before,
-        change=extras.least_change if before else 0.0,
-    )
-
-
-def _rates_before(case: str, partition: str) -> Mapping[str, float]:
-    """The rate of each place in the campaign that this one is compared with."""
-    campaign = paths.campaign_folder()
-    try:
-        rates = record.read_rates(campaign / BEFORE) if campaign else None
-    except record.BrokenRecordError:
-        # Then nothing is measured again for what it was before; the comparison reads its own.
-        rates = None
-    return (rates or {}).get(case, {}).get(partition, {})

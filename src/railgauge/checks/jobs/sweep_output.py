@@ -11,6 +11,7 @@ from railgauge.checks.framework.cases import Case, PairCase
 from railgauge.checks.framework.observation import ExitLine
 from railgauge.model.call import Call
 from railgauge.node.transport import results_file
+from railgauge.tools.common.lines import with_errors
 
 
 class AddedPlace(NamedTuple):
@@ -71,12 +72,22 @@ class SweepOutput:
         return ExitLine(call, facts)
 
     def text(self, place: Case, file: str) -> str:
-        """The text of a file that a side of a place left; "" where there is none."""
+        """The text of a file that a side of a place left, or its launch; "" where there is none."""
         sides = self.sides(place)
         role, _, kind = file.rpartition(".")
         if role in sides and kind in ("out", "err"):
-            return sides[role].out if kind == "out" else sides[role].err
-        return next((side.files[file] for side in sides.values() if file in side.files), "")
+            found = sides[role].out if kind == "out" else sides[role].err
+        else:
+            found = next((side.files[file] for side in sides.values() if file in side.files), "")
+        return found or str(self.launch(place).get("files", {}).get(file, ""))
+
+    def launch(self, place: Case) -> results_file.Event:
+        """The last launch that a group was in; empty of other places."""
+        return self.recorded.launches.get(self.number(place), {})
+
+    def printed(self, place: Case, role: str) -> str:
+        """What a side printed, with the lines of its standard error marked."""
+        return with_errors(self.text(place, f"{role}.out"), self.text(place, f"{role}.err"))
 
 
 def read(path: Path, planned: Sequence[Case]) -> SweepOutput:

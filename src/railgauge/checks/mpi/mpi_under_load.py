@@ -126,7 +126,7 @@ class MpiBesideCheck(StrictCheck):
             shares_devices=True,
         )
 
-    def mpi_order(self, limit_s: int) -> ProgramOrder:
+    def mpi_order(self, limit_s: float) -> ProgramOrder:
         """The order of the MPI program."""
         if self.mpi.program == "allreduce":
             tool, version = mpi_allreduce.TOOL, mpi_allreduce.version_argv()

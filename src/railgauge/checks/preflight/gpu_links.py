@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
-from reframe.core.builtins import run_after
-
 from railgauge import systems
-from railgauge.checks.framework import bounds
-from railgauge.checks.framework.observation import Observation
+from railgauge.checks.framework.cases import NodeCase
+from railgauge.checks.framework.observation import Facts, Observation
 from railgauge.checks.framework.programs import Programs
-from railgauge.checks.jobs.single_node import NodeCases, NodeCheck
-from railgauge.checks.preflight.node_state import StatePreconditions
+from railgauge.checks.jobs.single_node import NodeCases, NodeRun, judge_output
+from railgauge.checks.jobs.sweep_run import SweepPlace
 from railgauge.locating import gpu_copies
-from railgauge.locating.gpu_copies import Judged, SlowPart
+from railgauge.locating.gpu_copies import SlowPart
 from railgauge.model.failure import ENVIRONMENT, GPU_LINKS, Failure
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.systems import Partition
 from railgauge.systems.gpu_links import GpuLinks
 from railgauge.tools import Reading, nvbandwidth, transferbench
@@ -28,7 +26,7 @@ from railgauge.tools import Reading, nvbandwidth, transferbench
 NAME = "GpuLinks"
 
 #: Tool -> its module.
-_TOOLS: Mapping[str, Any] = {module.TOOL: module for module in (nvbandwidth, transferbench)}
+_TOOLS: Mapping[str, ModuleType] = {tool.TOOL: tool for tool in (nvbandwidth, transferbench)}
 
 #: What a copy of one pair takes, in s: three samples of 16 copies of 512 MiB each, their warm-up,
 #: and the comparison of the data (common.h and memcpy.cpp of 0.8). An estimate, not measured.
@@ -51,9 +49,8 @@ class GpuLinksPrograms(Programs):
     """nvbandwidth or TransferBench, which are not in the pinned stack."""
 
     def on(self, partition: Partition) -> Mapping[str, Sequence[str]]:
-        links = links_of(partition)
-        tool = _TOOLS[links.tool]
-        return {tool.argv(tool.options_of(links.gpus))[0]: ()}
+        tool = tool_of(partition)
+        return {tool.argv(tool.options_of(links_of(partition).gpus))[0]: ()}
 
     def folders(self, partition: Partition) -> Sequence[str]:
         path = links_of(partition).path
@@ -83,158 +80,129 @@ class GpuLinksPrograms(Programs):
         )
 
 
-class GpuLinksCheck(NodeCheck):
-    """Does every link of a node's GPUs carry what it can?
+def copies_run(place: NodeCase, partition: Partition) -> NodeRun:
+    """The run of the tool, with the tests that a node with so many GPUs can run."""
+    links, tool = links_of(partition), tool_of(partition)
+    options = tool.options_of(links.gpus)
 
-    The concrete check gives its own `cases = GpuLinksCases()`.
-    """
-
-    runner = "gpu_links"
-    gating = ("copy_bandwidth_min",)
-    programs = GpuLinksPrograms()
-    preconditions = StatePreconditions()
-
-    @property
-    def links(self) -> GpuLinks:
-        return links_of(self.partition_data)
-
-    @property
-    def tool(self) -> Any:
-        return _TOOLS[self.links.tool]
-
-    @property
-    def options(self) -> nvbandwidth.Options | transferbench.Options:
-        options: nvbandwidth.Options | transferbench.Options = self.tool.options_of(self.links.gpus)
-        return options
-
-    @run_after("setup")
-    def ask_for_gpus(self) -> None:
-        self.job.options += [f"--gpus-per-node={self.links.gpus}"]
-
-    def order(self) -> SingleNodeOrder:
-        return SingleNodeOrder(
-            self.links.limit_s,
-            tuple(self.tool.argv(self.options)),
-            tuple(self.tool.version_argv()),
-            path=tuple(self.programs.folders(self.partition_data)),
-        )
-
-    def requested(self) -> Mapping[str, Any]:
-        return {**super().requested(), "gpus": self.links.gpus}
-
-    def required_metrics(self) -> Sequence[str]:
-        return [f"copy_bandwidth_min_{test}" for test in self.options.tests]
-
-    def limit(self, measurement: Measurement) -> Limit | None:
-        way = self.tool.WAYS.get(test_of(measurement))
+    def limit(measurement: Measurement, facts: Facts) -> Limit | None:
+        way = tool.WAYS.get(test_of(measurement))
         if way is None:
             return None
-        of_host = way in ("from_host", "to_host")
-        return self.links.host_limit if of_host else self.links.gpu_limit
+        return links.host_limit if way in ("from_host", "to_host") else links.gpu_limit
 
-    def gates(self, measurement: Measurement) -> bool:
-        """The slowest cell, where a limit or a stored number says what it must be, and while a
-        baseline is recorded. Of other links the cells of a matrix judge each other.
-        """
-        return super().gates(measurement) and (
-            self.gate == "baseline"
-            or self.limit(measurement) is not None
-            or bounds.find_stored(self.bound_inputs, measurement) is not None
-        )
+    return NodeRun(
+        place=place,
+        partition=partition,
+        runner="gpu_links",
+        tool=tool,
+        options=options,
+        command=tool.argv(options),
+        version=tool.version_argv(),
+        path=(links.path,) if links.path else (),
+        gpus=links.gpus,
+        expected_run_s=BEGIN_S + COPY_S * 2 * (links.gpus + links.gpus * (links.gpus - 1)),
+        run_limit_s=links.limit_s,
+        required=[f"copy_bandwidth_min_{test}" for test in options.tests],
+        # The cells of a matrix judge each other.
+        has_peers=True,
+        states={"gpus": links.gpus},
+        limit_of=limit,
+        judge=judge_copies,
+    )
 
-    def read(self) -> Observation:
-        observed = super().read()
-        node = self.here.node
-        facts = dict(observed.facts.get(node, {}))
-        reading, parts = observed.reading, tuple(self._slow_pcie(facts, observed.reading))
-        if reading.ok:
-            lowest = lowest_cells(self.bound_inputs, map(self.placed, reading.measurements))
-            matrices = self.tool.copies(reading.seen, lowest)
-            judged = self._judged(matrices)
-            parts += judged.parts
-            more = [judged.unnamed, self._unseen_pcie(facts)]
-            notes = (*reading.notes, *filter(None, more), *judged.once)
-            reading = dataclasses.replace(reading, notes=notes)
-            facts["copies"] = {"matrices": [matrix._asdict() for matrix in matrices]}
-        if parts:
-            facts.setdefault("copies", {})["parts"] = [part._asdict() for part in parts]
-        return dataclasses.replace(
-            observed,
-            reading=reading,
-            facts={node: facts} if facts else observed.facts,
-            failures=[
-                *observed.failures,
-                *(self._failure(part) for part in parts),
-                *_far_from_gpus(node, facts),
-            ],
-        )
 
-    def _judged(self, matrices: Sequence[gpu_copies.Matrix]) -> Judged:
-        return gpu_copies.locate_gpus(
+def judge_copies(run: NodeRun, left: SweepPlace) -> Observation:
+    """Does every link of a node's GPUs carry what it can?"""
+    observed, links, node = judge_output(run, left), links_of(run.partition), run.place.node
+    facts = dict(observed.facts.get(node, {}))
+    reading, parts = observed.reading, tuple(_slow_pcie(run, facts, observed.reading))
+    if reading.ok:
+        matrices = run.tool.copies(reading.seen, lowest_cells(left, reading))
+        judged = gpu_copies.locate_gpus(
             matrices,
-            even=self.links.is_even,
-            peer_spread=self.partition_data.extras.peer_spread,
-            links=self.links.nvlinks,
+            even=links.is_even,
+            peer_spread=run.partition.extras.peer_spread,
+            links=links.nvlinks,
         )
-
-    def _slow_pcie(self, facts: Mapping[str, Any], reading: Reading) -> Iterator[SlowPart]:
-        """GPUs with a PCIe link that stayed slow or narrow while they were copied to."""
-        expected = (("pcie_gts", self.links.pcie_gts), ("pcie_lanes", self.links.pcie_lanes))
-        numbers = self.tool.gpu_numbers(reading.seen)
-        for place, gpu in enumerate(facts.get("gpus", ())):
-            number = numbers.get(gpu["pci"].rpartition(".")[0], place)
-            low = [
-                f"{name} is {gpu[name]:g}, expected {least:g}"
-                for name, least in expected
-                if least is not None and gpu.get(name, least) < least
-            ]
-            if low:
-                why = f"the PCIe link of GPU {number} ({gpu['pci']}) under load: {', '.join(low)}"
-                yield SlowPart("gpu-link", f"gpu{number}-host", (number,), why)
-
-    def _unseen_pcie(self, facts: Mapping[str, Any]) -> str:
-        """A note of PCIe links that were not seen under load; "" where all were."""
-        if self.links.pcie_gts is None:
-            return ""
-        seen = sum({"pcie_gts", "pcie_lanes"} <= gpu.keys() for gpu in facts.get("gpus", ()))
-        if seen >= self.links.gpus:
-            return ""
-        return f"speed and width of PCIe under load were seen of {seen} of {self.links.gpus} GPUs"
-
-    def _failure(self, part: SlowPart) -> Failure:
-        node = self.here.node
-        if part.name.endswith("-host"):
-            step = "lspci -vv of the GPU (LnkSta, DevSta); reseat it, or its riser; then measure it"
-        elif self.links.tool == transferbench.TOOL:
-            step = "amd-smi xgmi; amd-smi metric; dmesg of the amdgpu driver; then measure it"
-        else:
-            gpus = ",".join(map(str, part.gpus))
-            step = f"nvidia-smi nvlink -s -i {gpus}; nvidia-smi nvlink -e -i {gpus}; then measure"
-        return Failure(GPU_LINKS, f"{node}: {part.why}", (node,), f"{step} again")
-
-    def expected_run_s(self) -> float:
-        gpus = self.links.gpus
-        return BEGIN_S + COPY_S * 2 * (gpus + gpus * (gpus - 1))
-
-    def longest_run_s(self) -> float:
-        return self.links.limit_s + 20
+        parts += judged.parts
+        more = [judged.unnamed, _unseen_pcie(links, facts)]
+        notes = (*reading.notes, *filter(None, more), *judged.once)
+        reading = dataclasses.replace(reading, notes=notes)
+        facts["copies"] = {"matrices": [matrix._asdict() for matrix in matrices]}
+    if parts:
+        facts.setdefault("copies", {})["parts"] = [part._asdict() for part in parts]
+    return dataclasses.replace(
+        observed,
+        reading=reading,
+        facts={node: facts} if facts else observed.facts,
+        failures=[
+            *observed.failures,
+            *(_failure(run, part) for part in parts),
+            *_far_from_gpus(node, facts),
+        ],
+    )
 
 
-def lowest_cells(inputs: bounds.Inputs, measurements: Iterable[Measurement]) -> Mapping[str, float]:
+def lowest_cells(left: SweepPlace, reading: Reading) -> Mapping[str, float]:
     """Test -> the least value of a cell that its reference admits."""
     found = {}
-    for measurement in measurements:
+    for measurement in reading.measurements:
         if measurement.metric == "copy_bandwidth_min":
-            bound = bounds.find_bound(inputs, measurement)
+            bound = left.bound_of(measurement)
             if bound is not None and bound.lowest is not None:
                 found[test_of(measurement)] = bound.lowest
     return found
+
+
+def _slow_pcie(run: NodeRun, facts: Mapping[str, Any], reading: Reading) -> Iterator[SlowPart]:
+    """GPUs with a PCIe link that stayed slow or narrow while they were copied to."""
+    links = links_of(run.partition)
+    expected = (("pcie_gts", links.pcie_gts), ("pcie_lanes", links.pcie_lanes))
+    numbers = run.tool.gpu_numbers(reading.seen)
+    for place, gpu in enumerate(facts.get("gpus", ())):
+        number = numbers.get(gpu["pci"].rpartition(".")[0], place)
+        low = [
+            f"{name} is {gpu[name]:g}, expected {least:g}"
+            for name, least in expected
+            if least is not None and gpu.get(name, least) < least
+        ]
+        if low:
+            why = f"the PCIe link of GPU {number} ({gpu['pci']}) under load: {', '.join(low)}"
+            yield SlowPart("gpu-link", f"gpu{number}-host", (number,), why)
+
+
+def _unseen_pcie(links: GpuLinks, facts: Mapping[str, Any]) -> str:
+    """A note of PCIe links that were not seen under load; "" where all were."""
+    if links.pcie_gts is None:
+        return ""
+    seen = sum({"pcie_gts", "pcie_lanes"} <= gpu.keys() for gpu in facts.get("gpus", ()))
+    if seen >= links.gpus:
+        return ""
+    return f"speed and width of PCIe under load were seen of {seen} of {links.gpus} GPUs"
+
+
+def _failure(run: NodeRun, part: SlowPart) -> Failure:
+    node = run.place.node
+    if part.name.endswith("-host"):
+        step = "lspci -vv of the GPU (LnkSta, DevSta); reseat it, or its riser; then measure it"
+    elif run.tool is transferbench:
+        step = "amd-smi xgmi; amd-smi metric; dmesg of the amdgpu driver; then measure it"
+    else:
+        gpus = ",".join(map(str, part.gpus))
+        step = f"nvidia-smi nvlink -s -i {gpus}; nvidia-smi nvlink -e -i {gpus}; then measure"
+    return Failure(GPU_LINKS, f"{node}: {part.why}", (node,), f"{step} again")
 
 
 def links_of(partition: Partition) -> GpuLinks:
     described = partition.extras.gpu_links
     assert described is not None  # a partition with the feature describes it
     return described
+
+
+def tool_of(partition: Partition) -> ModuleType:
+    """The tool that measures the GPUs of a partition."""
+    return _TOOLS[links_of(partition).tool]
 
 
 def test_of(measurement: Measurement) -> str:

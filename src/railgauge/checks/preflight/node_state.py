@@ -13,11 +13,11 @@ import reframe.core.runtime as rt
 from railgauge.campaign import inventories
 from railgauge.checks.framework import minimum_bounds
 from railgauge.checks.framework.cases import Case, NodeCase
-from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.dependencies import LINKS_ALONE, Preconditions
-from railgauge.checks.framework.observation import Facts, Judged, Observation
+from railgauge.checks.framework.observation import Facts, Observation
 from railgauge.checks.framework.stages import stages_so_far
-from railgauge.checks.jobs.single_node import NodeCases, NodeCheck, of_nodes
+from railgauge.checks.jobs.single_node import NodeCases, NodeRun, of_nodes, stated
+from railgauge.checks.jobs.sweep_run import JobOutput, SweepPlace, Whole
 from railgauge.checks.preflight import gpu_health, inventory_state, rails_and_bond
 from railgauge.checks.preflight.rails_and_bond import Links
 from railgauge.model import inventory
@@ -25,7 +25,6 @@ from railgauge.model.failure import ENVIRONMENT, Failure
 from railgauge.model.inventory import Inventory
 from railgauge.model.measurement import Measurement
 from railgauge.model.references import Reference
-from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.node.transport import results_file
 from railgauge.systems import Extras, Partition, expected
 from railgauge.systems.expected import Expected
@@ -35,7 +34,12 @@ from railgauge.tools import ParseError, Reading
 NAME = "NodeState"
 
 #: Kind of failure -> the metric that counts what is well.
-_METRICS = {"state": "expectations", "path": "links"}
+ASPECTS = {"state": "expectations", "path": "links"}
+
+
+def _expected() -> Expected | None:
+    """The system's expected.yaml."""
+    return expected.load(rt.runtime().system.name)
 
 
 def has_links(extras: Extras) -> bool:
@@ -49,8 +53,8 @@ class NodeStateCases(NodeCases):
     measures_features = False
 
     def on(self, partition: Partition) -> Iterable[NodeCase]:
-        stated = expected.load(rt.runtime().system.name)
-        return super().on(partition) if stated or has_links(partition.extras) else []
+        is_judged = _expected() or has_links(partition.extras)
+        return super().on(partition) if is_judged else []
 
 
 def of_states(place: Case) -> list[tuple[str, str]]:
@@ -73,96 +77,6 @@ class StatePreconditions(LinkPreconditions):
     stopped_by = frozenset({"state"})
 
 
-class NodeStateCheck(NodeCheck):
-    """Are a node's firmware, tuning, rails and bond what the system expects?
-
-    The concrete check gives its own `cases = NodeStateCases()`.
-    """
-
-    tool = inventory_state
-    metrics = list(_METRICS.values())
-    run_limit_s = 90
-
-    @property
-    def _stated(self) -> Expected | None:
-        """The system's expected.yaml."""
-        return expected.load(rt.runtime().system.name)
-
-    @property
-    def options(self) -> inventory_state.Options:
-        extras, stated = self.partition_data.extras, self._stated
-        return inventory_state.Options(
-            None if stated is None else stated.of(self.partition_data.name),
-            Links(extras.rdma, extras.bond, extras.absent_devices(self.here.node)),
-        )
-
-    def required_metrics(self) -> Sequence[str]:
-        return list(self.options.counts)
-
-    def satisfies(self, dependent: StrictCheck, judged: Judged) -> bool:
-        """Whether nothing is wrong on the node but what `dependent` is measured in spite of."""
-        ignored = _METRICS.keys() - dependent.preconditions.stopped_by
-        counts = {_METRICS[kind] for kind in ignored}
-        bounds = {n: r for n, r in judged.evidence.references.items() if n not in counts}
-        failures = [failure for failure in judged.failures if failure.kind not in ignored]
-        evidence = dataclasses.replace(judged.evidence, references=bounds)
-        return Judged(judged.place, evidence, failures).satisfies_dependents
-
-    def order(self) -> SingleNodeOrder:
-        argv = inventory_state.argv(f"{{scratch}}/{inventory.FILE}")
-        # No version: the document states its schema, and another Python is started for nothing
-        # else.
-        return SingleNodeOrder(self.run_limit_s, tuple(argv), (), result=inventory.FILE)
-
-    def read(self) -> Observation:
-        line, node, options = self.exit_line("rank0"), self.here.node, self.options
-        calls = [line.call] if line else []
-        try:
-            taken = inventory_state.parse(self.text(inventory.FILE))
-        except ParseError as error:
-            return Observation(Reading.invalid(str(error)), calls)
-        if taken.node != node:
-            reason = f"the inventory is of {taken.node}, expected {node}"
-            return Observation(Reading.invalid(reason), calls)
-        of_path = rails_and_bond.judge(taken, options.links)[1]
-        of_state = inventory_state.differences(taken, options)
-        return Observation(
-            inventory_state.read(taken, calls, options),
-            calls,
-            self._facts(taken),
-            [
-                *(Failure("path", f"{node}: {d}", (node,), d.fix) for d in of_path),
-                *(Failure("state", f"{node}: {d}", (node,), d.fix) for d in of_state),
-            ],
-        )
-
-    def _facts(self, taken: Inventory) -> Facts:
-        """The facts that the verdict compares with the peers', and stores with every number."""
-        fabric, stated = inventory.fabric_of(self.current_system.name), self._stated
-        facts: dict[str, Any] = {
-            "boot_id": taken.boot_id,
-            "fingerprint": inventory.fingerprint(fabric.beside(taken) if fabric else taken),
-        }
-        if unknown := inventory.unknown_lasting(taken):
-            facts["unknown_fields"] = unknown
-        if stated is None:
-            return {taken.node: facts}
-        options = self.options
-        agreed = inventory_state.agreed(taken, stated, options.links.rdma, options.links.absent)
-        mends = {
-            name: inventory_state.fix_command(agreed["keys"].get(name, name), options)
-            for name in agreed["fields"]
-        }
-        mends = {name: fix for name, fix in mends.items() if fix}
-        return {taken.node: {**facts, "agreed": {**agreed, "mends": mends}}}
-
-    def own_reference(self, measurement: Measurement) -> Reference:
-        """Every entry of the partition, and every rail and bonded link: no more and no less."""
-        name = "expected.yaml" if measurement.metric == "expectations" else "reframe.yaml"
-        file = f"configs/systems/{self.current_system.name}/{name}"
-        return minimum_bounds.of_count(measurement, self.options.counts[measurement.metric], file)
-
-
 class GpuNodeCases(NodeStateCases):
     """The nodes with GPUs of such a system."""
 
@@ -170,52 +84,126 @@ class GpuNodeCases(NodeStateCases):
         super().__init__("gpu")
 
 
-class GpuCountersCheck(NodeStateCheck):
+def state_run(place: NodeCase, partition: Partition) -> NodeRun:
+    """The run that takes the inventory of a node, and judges it by what its system expects."""
+    extras, of_system = partition.extras, _expected()
+    options = inventory_state.Options(
+        None if of_system is None else of_system.of(partition.name),
+        Links(extras.rdma, extras.bond, extras.absent_devices(place.node)),
+    )
+
+    def describe(measurement: Measurement) -> Reference:
+        """Every entry of the partition, and every rail and bonded link: no more and no less."""
+        name = "expected.yaml" if measurement.metric == "expectations" else "reframe.yaml"
+        file = f"configs/systems/{rt.runtime().system.name}/{name}"
+        return minimum_bounds.of_count(measurement, options.counts[measurement.metric], file)
+
+    return NodeRun(
+        place=place,
+        partition=partition,
+        tool=inventory_state,
+        options=options,
+        # No version: the document states its schema, and another Python is started for nothing
+        # else.
+        command=inventory_state.argv(f"{{scratch}}/{inventory.FILE}"),
+        result=inventory.FILE,
+        run_limit_s=90,
+        required=list(options.counts),
+        aspects=ASPECTS,
+        describe=describe,
+        judge=judge_state,
+    )
+
+
+def judge_state(run: NodeRun, left: SweepPlace) -> Observation:
+    """Are a node's firmware, tuning, rails and bond what the system expects?"""
+    calls, node, options = stated(run, left)[0], run.place.node, run.options
+    try:
+        taken = inventory_state.parse(left.text(inventory.FILE))
+    except ParseError as error:
+        return Observation(Reading.invalid(str(error)), calls)
+    if taken.node != node:
+        reason = f"the inventory is of {taken.node}, expected {node}"
+        return Observation(Reading.invalid(reason), calls)
+    of_path = rails_and_bond.judge(taken, options.links)[1]
+    of_state = inventory_state.differences(taken, options)
+    return Observation(
+        inventory_state.read(taken, calls, options),
+        calls,
+        _facts(taken, options),
+        [
+            *(Failure("path", f"{node}: {d}", (node,), d.fix) for d in of_path),
+            *(Failure("state", f"{node}: {d}", (node,), d.fix) for d in of_state),
+        ],
+    )
+
+
+def _facts(taken: Inventory, options: inventory_state.Options) -> Facts:
+    """The facts that the verdict compares with the peers', and stores with every number."""
+    fabric, of_system = inventory.fabric_of(rt.runtime().system.name), _expected()
+    facts: dict[str, Any] = {
+        "boot_id": taken.boot_id,
+        "fingerprint": inventory.fingerprint(fabric.beside(taken) if fabric else taken),
+    }
+    if unknown := inventory.unknown_lasting(taken):
+        facts["unknown_fields"] = unknown
+    if of_system is None:
+        return {taken.node: facts}
+    agreed = inventory_state.agreed(taken, of_system, options.links.rdma, options.links.absent)
+    mends = {
+        name: inventory_state.fix_command(agreed["keys"].get(name, name), options)
+        for name in agreed["fields"]
+    }
+    mends = {name: fix for name, fix in mends.items() if fix}
+    return {taken.node: {**facts, "agreed": {**agreed, "mends": mends}}}
+
+
+def judge_again(run: NodeRun, left: SweepPlace) -> Observation:
     """Is all of that still so after all else, and did a GPU count errors meanwhile?
 
-    The concrete check gives its own `cases = GpuNodeCases()`.
+    The facts are what the verdict compares with the first reading, but nothing to compare peers by.
     """
+    observed, compared = judge_state(run, left), _compared(run, left)
+    notes = (*observed.reading.notes, *compared.notes)
+    return dataclasses.replace(
+        observed,
+        reading=dataclasses.replace(observed.reading, notes=notes),
+        facts={
+            node: {name: value for name, value in facts.items() if name != "agreed"}
+            for node, facts in observed.facts.items()
+        },
+        failures=[*observed.failures, *compared.failures],
+    )
 
-    turn = 1
 
-    def read(self) -> Observation:
-        observed = super().read()
-        compared = self._compared()
-        notes = (*observed.reading.notes, *compared.notes)
-        return dataclasses.replace(
-            observed,
-            reading=dataclasses.replace(observed.reading, notes=notes),
-            failures=[*observed.failures, *compared.failures],
+def _compared(run: NodeRun, left: SweepPlace) -> gpu_health.Compared:
+    """What happened since the first reading of this node in the campaign."""
+    try:
+        after = inventory_state.parse(left.text(inventory.FILE))
+    except ParseError:
+        return gpu_health.Compared((), ())
+    if after.node != run.place.node:
+        return gpu_health.Compared((), ())
+    before = left.whole.shared().get(after.node)
+    if before is None:
+        message = f"{after.node}: no earlier reading of its GPUs to compare with"
+        step = f"railgauge accept without a filter: {NAME} reads them first"
+        return gpu_health.Compared((Failure(ENVIRONMENT, message, (), step),), ())
+    return gpu_health.compare(before, after)
+
+
+def first_readings(left: JobOutput) -> Whole:
+    """What all places are compared with: a function, as what it cannot read fails the places."""
+    return Whole(shared=functools.cache(lambda: _first_readings(left.folder)))
+
+
+def _first_readings(folder: Path) -> Mapping[str, Inventory]:
+    """Node -> the first inventory that NodeState took of it in this campaign."""
+    first: dict[str, Inventory] = {}
+    for stage in stages_so_far(folder):
+        kept = sorted(
+            stage.glob(f"{NAME}*/{results_file.FILE}"), key=lambda file: file.stat().st_mtime
         )
-
-    def _compared(self) -> gpu_health.Compared:
-        """What happened since the first reading of this node in the campaign."""
-        try:
-            after = inventory_state.parse(self.text(inventory.FILE))
-        except ParseError:
-            return gpu_health.Compared((), ())
-        if after.node != self.here.node:
-            return gpu_health.Compared((), ())
-        before = self._first_readings.get(after.node)
-        if before is None:
-            message = f"{after.node}: no earlier reading of its GPUs to compare with"
-            step = f"railgauge accept without a filter: {NAME} reads them first"
-            return gpu_health.Compared((Failure(ENVIRONMENT, message, (), step),), ())
-        return gpu_health.compare(before, after)
-
-    @functools.cached_property
-    def _first_readings(self) -> Mapping[str, Inventory]:
-        """Node -> the first inventory that NodeState took of it in this campaign."""
-        first: dict[str, Inventory] = {}
-        for stage in stages_so_far(Path(self.stagedir)):
-            kept = sorted(
-                stage.glob(f"{NAME}*/{results_file.FILE}"), key=lambda file: file.stat().st_mtime
-            )
-            for one in (one for path in kept for one in inventories.in_sweep(path)):
-                first.setdefault(one.node, one)
-        return first
-
-    def _facts(self, node_inventory: Inventory) -> Facts:
-        """What the verdict compares with the first reading, but nothing to compare peers by."""
-        (node, facts), *_ = super()._facts(node_inventory).items()
-        return {node: {name: value for name, value in facts.items() if name != "agreed"}}
+        for one in (one for path in kept for one in inventories.in_sweep(path)):
+            first.setdefault(one.node, one)
+    return first

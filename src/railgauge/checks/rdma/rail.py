@@ -14,7 +14,7 @@ import reframe.core.runtime as rt
 
 from railgauge import paths
 from railgauge.campaign import variables
-from railgauge.checks.framework import schedule
+from railgauge.checks.framework import minimum_bounds, schedule
 from railgauge.checks.framework.cases import Case, Mismatch, PairCase, RailCase
 from railgauge.checks.framework.dependencies import (
     LINKS_ALONE,
@@ -33,7 +33,7 @@ from railgauge.checks.preflight.node_state import NAME, NodeStateCases
 from railgauge.model import limits
 from railgauge.model.limits import Limit
 from railgauge.model.measurement import Measurement
-from railgauge.model.references import Condition
+from railgauge.model.references import Condition, Reference
 from railgauge.node.orders.places import LinkOrder, RailOrder
 from railgauge.systems import Partition, Perftest, Rdma
 from railgauge.tools import Moved, perftest
@@ -273,6 +273,18 @@ def perftest_run(
         rails = link_order(fabric, options, place.server_rail, place.client_rail)
         run = dataclasses.replace(run, link=rails)
     return dataclasses.replace(run, **changes)
+
+
+def with_floor(run: PairRun) -> PairRun:
+    """The run, with the floor of a rail of a known rate for its required numbers."""
+
+    def describe(measurement: Measurement) -> Reference | None:
+        reachable = run.limit(measurement, {})
+        if reachable is None or measurement.variable not in (run.required or ()):
+            return None
+        return minimum_bounds.of_rail(measurement, reachable, rt.runtime().system.name)
+
+    return dataclasses.replace(run, describe=describe)
 
 
 def latency_metrics(iterations: int) -> tuple[str, str, str]:

@@ -7,21 +7,18 @@ command of the site reads what every uplink has carried (uplink_counters.py).
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from railgauge import systems
 from railgauge.checks.framework import topology
 from railgauge.checks.framework.cases import Case, Cases, PairCase, PartitionCase, chosen_nodes
-from railgauge.checks.framework.check import StrictCheck
-from railgauge.checks.framework.observation import Judged, Observation
-from railgauge.checks.framework.programs import Programs
-from railgauge.checks.framework.protections import JobEvidence
+from railgauge.checks.framework.observation import Observation
+from railgauge.checks.framework.place_run import BoundBefore
 from railgauge.checks.framework.schedule import rounds
-from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.jobs.client_server import SIDES, PairRun, PairTool
+from railgauge.checks.jobs.sweep_run import JobOutput, SweepPlace, SweepRun
 from railgauge.checks.jobs.uplink_counters import (
     Counting,
     confirm,
@@ -30,12 +27,10 @@ from railgauge.checks.jobs.uplink_counters import (
     least_even_note,
 )
 from railgauge.model.call import Call
-from railgauge.model.failure import Failure
 from railgauge.model.leaves import Leaves
 from railgauge.model.measurement import Measurement
 from railgauge.model.uplinks import CountersError, Shares
-from railgauge.node.orders.places import ClientServerOrder
-from railgauge.systems import Fabric, Partition
+from railgauge.systems import Budget, Fabric, Partition
 from railgauge.tools import Completeness, Reading, iperf2
 
 #: How long flows may drain that have shared an uplink: one of 48 in the lab took 10 s.
@@ -111,143 +106,78 @@ class FabricCases(Cases[FabricCase]):
         return range(2, len(partition.nodes) + 1)
 
 
-class FabricCheck(SweepCheck):
-    """iperf2 between many nodes at once, and what the uplinks between them carried.
+class FlowRun(PairRun):
+    """iperf2 between two nodes, whose counters no budget limits: all share the uplinks."""
 
-    A concrete check gives its own `cases = FabricCases()`. All pairs together are one place: what
-    is measured is of the fabric, and no pair's.
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        return ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UplinksRun(SweepRun):
+    """iperf2 between many nodes at once, and what the uplinks between them carried. All flows
+    together are one place: what is measured is of the fabric, and no pair's.
     """
 
-    here: Case
-    tool = iperf2
-    programs = Programs(iperf2)
-    start_limit_s = 30
+    place: FabricCase
+    options: iperf2.Options
+    #: the operation, with the mode as its state: `uplinks`, `alltoall packet`
+    operation: str
 
     @property
     def fabric(self) -> Fabric:
-        fabric = self.partition_data.extras.fabric
-        assert fabric is not None  # a partition with the feature has it
-        return fabric
+        return _fabric(self.partition)
 
     @property
-    def options(self) -> iperf2.Options:
-        # All to all, several flows may meet on one uplink, and drain what they have buffered there.
-        drain_s = _DRAIN_TOGETHER_S if self.fabric.traffic == "alltoall" else 5
-        return iperf2.Options(
-            streams=self.fabric.streams, duration_s=self.fabric.duration_s, drain_s=drain_s
-        )
-
-    # --- the job -------------------------------------------------------------------------------
-
-    @property
-    def operation(self) -> str:
-        """The operation, with the mode as its state: `uplinks`, `alltoall packet`."""
-        what = "alltoall" if self.fabric.traffic == "alltoall" else "uplinks"
-        return in_mode(what, self.fabric)
-
-    def required_metrics(self) -> Sequence[str]:
-        state = self.operation.partition(" ")[2]
-        return [f"{name}_{state}" if state else name for name in self.metrics]
-
-    @functools.cached_property
-    def _flows(self) -> list[list[PairCase]]:
+    def flows(self) -> Sequence[Sequence[PairCase]]:
+        nodes = self.place.nodes
         if self.fabric.traffic == "alltoall":
-            leaves = topology.leaves_of(self.partition_data)
-            return all_to_all(self.target.partition, self.target.nodes, leaves)
-        return flows(self.target.partition, self.target.nodes)
+            return all_to_all(self.place.partition, nodes, topology.leaves_of(self.partition))
+        return flows(self.place.partition, nodes)
 
-    def rounds_of(self, places: Sequence[Case]) -> list[list[Case]]:
-        """The rounds of the flows, which together are the place."""
-        return [list(members) for members in self._flows]
-
-    def roles(self) -> Mapping[str, str]:
-        assert isinstance(self.here, PairCase)
-        return {"server": self.here.server, "client": self.here.client}
-
-    def order(self) -> ClientServerOrder:
-        commands = iperf2.commands(self.options)
-        return ClientServerOrder(
-            start_limit_s=self.start_limit_s,
-            run_limit_s=self.fabric.duration_s + self.options.drain_s + 15,
-            budgets=(),
-            server=tuple(commands["server"]),
-            client=tuple(commands["client"]),
-            version=tuple(commands["version"]),
-        )
-
-    def expected_run_s(self) -> float:
-        return float(self.fabric.duration_s) + 1
-
-    def longest_run_s(self) -> float:
-        return 2 * self.start_limit_s + self.fabric.duration_s + self.options.drain_s + 35
-
-    def count_uplinks(self) -> Counting:
-        return Counting(self.fabric.counters)
-
-    # --- what it left --------------------------------------------------------------------------
-
-    def places_to_judge(self) -> Sequence[Case]:
-        """The whole as one place, where the job began."""
-        if self._raw.places or self._raw.lost:
-            return self.places
-        # The failures of the job say why.
-        self.not_run = {place.place: "its job ended before it" for place in self.places}
-        return []
-
-    def judge_place(self, place: Case) -> Judged:
-        lost = [failure for node in sorted(self._raw.lost) for failure in self._end.lost(node)]
-        if lost:
-            whole = dataclasses.replace(self._end.job, nodes=place.nodes)
-            return Judged(place, whole, lost)
-        return StrictCheck.judge_place(self, place)
-
-    def _evidence(self) -> tuple[JobEvidence, list[Failure]]:
-        return StrictCheck._evidence(self)
-
-    def requested(self) -> Mapping[str, Any]:
-        return iperf2.requested(self.options)
-
-    def requested_of_nodes(self) -> Mapping[str, Any]:
-        mtu = self.partition_data.extras.mtu_bytes
+    @property
+    def states_of_nodes(self) -> Mapping[str, Any]:
+        mtu = self.partition.extras.mtu_bytes
         return {"emulation": "none", **({"mtu_bytes": mtu} if mtu is not None else {})}
 
-    def read(self) -> Observation:
-        sides = [self._sides_of(flow) for members in self._flows for flow in members]
-        calls = [call for _, _, of_flow, _ in sides for call in of_flow]
-        facts = {
-            node: node_facts for _, _, _, stated in sides for node, node_facts in stated.items()
-        }
-        readings = [(flow, reading) for flow, reading, _, _ in sides]
-        return Observation(self._together(readings), calls, facts)
+    def counting(self, alone: bool) -> Counting:
+        return Counting(self.fabric.counters)
 
-    def _sides_of(
-        self, flow: PairCase
-    ) -> tuple[PairCase, Reading, list[Call], dict[str, Mapping[str, Any]]]:
-        """The reading of a flow, its exit lines, and its nodes' facts."""
-        with self.at(flow):
-            lines = [line for role in ("server", "client") if (line := self.exit_line(role))]
-            client, server = self.output("client"), self.output("server")
-        calls = [line.call for line in lines]
-        reading = iperf2.read(client, server=server, calls=calls, options=self.options)
-        stated = {line.call.host: line.facts for line in lines}
-        # A node has many calls; whether it has any goes by its place among all nodes.
-        ranks = self._rank_of
-        numbered = [dataclasses.replace(c, rank=ranks.get(c.host, c.rank)) for c in calls]
-        return flow, reading, numbered, stated
+    def observe(self, left: SweepPlace, bound: BoundBefore) -> Observation:
+        rounds_of_flows, output = self.flows, left.job_output.output
+        ranks = {node: rank for rank, node in enumerate(self.place.nodes)}
+        readings: list[list[tuple[PairCase, Reading]]] = []
+        all_calls: list[Call] = []
+        facts: dict[str, Mapping[str, Any]] = {}
+        for members in rounds_of_flows:
+            readings.append([])
+            for flow in members:
+                lines = [line for role in SIDES if (line := output.exit_line(flow, role))]
+                client, server = (output.printed(flow, role) for role in ("client", "server"))
+                calls = [line.call for line in lines]
+                reading = iperf2.read(client, server=server, calls=calls, options=self.options)
+                readings[-1].append((flow, reading))
+                # A node has many calls; whether it has any goes by its place among all nodes.
+                all_calls += [
+                    dataclasses.replace(call, rank=ranks.get(call.host, call.rank))
+                    for call in calls
+                ]
+                facts.update({line.call.host: line.facts for line in lines})
+        return Observation(self._together(readings, left.job_output), all_calls, facts)
 
-    @functools.cached_property
-    def _rank_of(self) -> Mapping[str, int]:
-        return {node: rank for rank, node in enumerate(self.target.nodes)}
-
-    def _together(self, readings: Sequence[tuple[PairCase, Reading]]) -> Reading:
+    def _together(
+        self, in_rounds: Sequence[Sequence[tuple[PairCase, Reading]]], left: JobOutput
+    ) -> Reading:
+        readings = [one for members in in_rounds for one in members]
         refused = [
             f"{flow.place}: {reading.reason}" for flow, reading in readings if not reading.ok
         ]
         least_even: list[Shares] = []
         try:
-            if self._counting is None:
+            if left.counting is None:
                 raise CountersError("they were not counted")
-            uplinks = self._counting.kept(Path(self.stagedir))
+            uplinks = left.counting.kept(left.folder)
             least_even = least_even_first(uplinks)
             if not refused:
                 moved = sum(m.payload_bytes for _, reading in readings for m in reading.moved)
@@ -264,9 +194,7 @@ class FabricCheck(SweepCheck):
             *("jain_index", least_even[0].jain, iperf2.TOOL, self.operation, "tcp"),
             streams=self.fabric.streams,
         )
-        by_flow = {flow.place: reading for flow, reading in readings}
-        in_rounds = [[by_flow[flow.place] for flow in members] for members in self._flows]
-        rate = together_gbits(in_rounds)
+        rate = together_gbits([reading for _, reading in members] for members in in_rounds)
         together = dataclasses.replace(like, metric="bandwidth", value=rate)
         return Reading(
             True,
@@ -278,6 +206,43 @@ class FabricCheck(SweepCheck):
             dict(readings[0][1].seen),
             notes=(least_even_note(least_even),),
         )
+
+
+def balance_run(place: Case, partition: Partition, metrics: Sequence[str]) -> SweepRun:
+    """The run of the uplinks between all nodes, or of one flow over them."""
+    fabric = _fabric(partition)
+    is_alltoall = fabric.traffic == "alltoall"
+    options = iperf2.Options(
+        streams=fabric.streams,
+        duration_s=fabric.duration_s,
+        # All to all, several flows may meet on one uplink, and drain what they have buffered there.
+        drain_s=_DRAIN_TOGETHER_S if is_alltoall else 5,
+    )
+    if isinstance(place, PairCase):
+        return FlowRun(
+            place=place,
+            partition=partition,
+            tool=PairTool(module=iperf2, options=options, **iperf2.commands(options)),
+            expected_run_s=fabric.duration_s + 1.0,
+            run_limit_s=fabric.duration_s + options.drain_s + 15,
+        )
+    assert isinstance(place, FabricCase)
+    operation = in_mode("alltoall" if is_alltoall else "uplinks", fabric)
+    state = operation.partition(" ")[2]
+    return UplinksRun(
+        place=place,
+        partition=partition,
+        options=options,
+        operation=operation,
+        required=[f"{name}_{state}" if state else name for name in metrics],
+        states=iperf2.requested(options),
+    )
+
+
+def _fabric(partition: Partition) -> Fabric:
+    fabric = partition.extras.fabric
+    assert fabric is not None  # a partition with the feature has it
+    return fabric
 
 
 def together_gbits(rounds: Iterable[Iterable[Reading]]) -> float:

@@ -295,6 +295,7 @@ def _files_run(
     run = PairRun(
         place=place,
         partition=partition,
+        runner="file_transfer",
         tool=tool,
         required=[f"{metric}_{files.file_bytes}B" for metric in ("bandwidth", "transfer_time")],
         states={"files": files.files},

@@ -43,11 +43,14 @@ def launch(
     hosts = [node for nodes in groups for node in nodes for _ in range(orders["ranks_per_node"])]
     first = next(p for p in check.places if p.place == orders["places"][places[0]]["name"])
     with check.at(first):
-        options = dataclasses.replace(
-            check.group.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
+        fabric, options = (
+            check.sweep_run.fabric,
+            dataclasses.replace(
+                check.sweep_run.options, ranks=len(hosts), groups=len(groups), hosts=tuple(hosts)
+            ),
         )
     run = nccl_outputs.Run(options, rate=rate)
-    gpu, table = check.fabric.gpu, nccl_outputs.printed(run).replace("NVIDIA GB200", "GPU")
+    gpu, table = fabric.gpu, nccl_outputs.printed(run).replace("NVIDIA GB200", "GPU")
     table = table.replace("] GPU", f"] {gpu}")
     document = json.loads(nccl_outputs.json_text(run))
     document.pop("env", None)
@@ -62,7 +65,7 @@ def launch(
             hosts=hosts[group * each : (group + 1) * each],
             pid=1000 + rank,
             environment=spec.get("environment", {}),
-            fabric=rehearsal.replayed_fabric(check.fabric),
+            fabric=rehearsal.replayed_fabric(fabric),
         )
         text = "".join(f"{said}\n" for said in log if "SIMULATED" not in said)
         files = {f"rank{local}.nccl.log": text}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from railgauge import paths
+from railgauge.checks.collectives import nccl
 from railgauge.model.failure import NO_REFERENCE
 from railgauge.node.transport import results_file
 from railgauge.slurm import nodes as slurm_nodes
@@ -58,7 +59,7 @@ def test_a_round_is_one_launch_of_pairs_in_the_order_of_their_nodes(check: Any) 
 def test_without_a_stored_number_no_launch_may_be_below_its_share_of_the_limit(check: Any) -> None:
     (order,) = check.orders().document()["orders"]
     with check.at(check.places[0]):
-        limit = check.limit(check.group.largest("busbw"))
+        limit = check.limit(check.sweep_run.largest("busbw"))
     assert order["least"] == dict.fromkeys(
         ("busbw", "busbw_in_place"), pytest.approx(0.4 * limit.value)
     )
@@ -86,7 +87,7 @@ def test_settings_that_move_numbers_are_facts_of_its_nodes(check: Any) -> None:
     seen = check.results[0].evidence.seen_on
     nvls = check.results[0].evidence.reading.seen["nvls"]
     with check.at(check.results[0].place):
-        expected = {"nvls": nvls, "sharp": False, "warmup": check.group.options.warmup}
+        expected = {"nvls": nvls, "sharp": False, "warmup": check.sweep_run.options.warmup}
     assert [facts["collective"] for facts in seen.values()] == [expected] * len(seen)
 
 
@@ -219,9 +220,10 @@ def test_a_hang_tells_what_ncclras_says_of_it(check: Any) -> None:
 
 
 def test_older_tools_have_a_launch_a_group(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = check.fabric.binaries.model_copy(update={"version": "2.13.9"})
-    fabric = check.fabric.model_copy(update={"binaries": old})
-    monkeypatch.setattr(type(check), "fabric", fabric)
+    described = nccl.fabric_of(check.partition_data)
+    old = described.binaries.model_copy(update={"version": "2.13.9"})
+    fabric = described.model_copy(update={"binaries": old})
+    monkeypatch.setattr(nccl, "fabric_of", lambda partition: fabric)
     (order,) = check.orders().document()["orders"]
     assert order["together"] is None
 
@@ -230,9 +232,10 @@ def test_an_image_is_given_to_every_launch_with_its_own_folder(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = f"docker://nccl@sha256:{'0' * 64}"
-    binaries = check.fabric.binaries.model_copy(update={"path": None, "image": image})
-    fabric = check.fabric.model_copy(update={"binaries": binaries})
-    monkeypatch.setattr(type(check), "fabric", fabric)
+    described = nccl.fabric_of(check.partition_data)
+    binaries = described.binaries.model_copy(update={"path": None, "image": image})
+    fabric = described.model_copy(update={"binaries": binaries})
+    monkeypatch.setattr(nccl, "fabric_of", lambda partition: fabric)
     argv = check.orders().document()["launcher"]["argv"]
     assert argv[0] == "srun" and f"--container-image={image}" in argv
     # The driver fills it in (railgauge.node.orchestration.group_launches).

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from railgauge.checks.jobs.client_server import PairRun
-from railgauge.checks.jobs.group_launches import LaunchCheck
+from railgauge.checks.jobs.group_launches import GroupLaunches
 from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.model import references
 from railgauge.node.runners import reverse
@@ -78,7 +78,7 @@ def check(
         # The session's own configuration looks at every system.
         loaded.clear()
         check.select_places()
-        if isinstance(check, LaunchCheck):
+        if isinstance(getattr(check, "driver", None), GroupLaunches):
             nccl_left.leave(check)
         elif isinstance(check, SweepCheck):
             leave_sweep(check)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +19,11 @@ from railgauge.campaign import variables
 from railgauge.campaign.folder import BEFORE, RESULT_FILE
 from railgauge.checks.framework import slurm_queue, subnet_reading, topology
 from railgauge.checks.framework.cases import Case, Places, SettingCase, SweepCase
-from railgauge.checks.framework.check import StrictCheck
 from railgauge.checks.framework.observation import Observation
+from railgauge.checks.framework.place_run import BoundBefore
 from railgauge.checks.jobs import sweep
 from railgauge.checks.jobs.sweep import SweepCheck
+from railgauge.checks.jobs.sweep_run import AgentRun, SweepPlace
 from railgauge.fabric.static_routes import StaticRoutes
 from railgauge.lab.subnet_topology import leaf_spine
 from railgauge.model.failure import (
@@ -62,6 +64,40 @@ REFERENCE = Reference(
 )
 
 
+#: The longest that the tool may take, in s.
+LONGEST_S = 80
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TinyRun(AgentRun):
+    """The run of that tool between two nodes."""
+
+    runner: str = "client_server"
+    expected_run_s: float = 2
+
+    @property
+    def longest_run_s(self) -> float:
+        return LONGEST_S
+
+    @property
+    def nodes(self) -> Mapping[str, str]:
+        return dict(zip(("server", "client"), self.place.nodes, strict=True))
+
+    def order(self, bound: BoundBefore) -> ClientServerOrder:
+        argv = ("tiny", str(self.place.setting))  # type: ignore[attr-defined] # a SettingCase
+        return ClientServerOrder(30, 30, (), server=argv, client=argv, version=("tiny", "-v"))
+
+    def observe(self, left: SweepPlace, bound: BoundBefore) -> Observation:
+        lines = [line for role in ("server", "client") if (line := left.exit_line(role))]
+        calls = [line.call for line in lines]
+        measured = Measurement("bandwidth", float(left.text("client.out")), "tiny", "tcp", "tcp")
+        return Observation(
+            Reading(True, "one number", Completeness.PROVED, (measured,)),
+            calls,
+            {line.call.host: line.facts for line in lines},
+        )
+
+
 class Tiny(SweepCheck):
     """One number from the client's output, of a tool without any trouble of its own."""
 
@@ -75,31 +111,8 @@ class Tiny(SweepCheck):
     def needs(self, place):  # type: ignore[no-untyped-def]
         return [("Before", name) for name in self.needed.get(place.place, ())]
 
-    def roles(self):  # type: ignore[no-untyped-def]
-        return {"server": self.here.server, "client": self.here.client}
-
-    def order(self):  # type: ignore[no-untyped-def]
-        argv = ("tiny", self.here.setting)
-        return ClientServerOrder(30, 30, (), server=argv, client=argv, version=("tiny", "-v"))
-
-    def expected_run_s(self):  # type: ignore[no-untyped-def]
-        return 2
-
-    def longest_run_s(self):  # type: ignore[no-untyped-def]
-        return 80
-
-    def read(self):  # type: ignore[no-untyped-def]
-        lines = [line for role in ("server", "client") if (line := self.exit_line(role))]
-        calls = [line.call for line in lines]
-        measured = Measurement("bandwidth", float(self.text("client.out")), "tiny", "tcp", "tcp")
-        return Observation(
-            Reading(True, "one number", Completeness.PROVED, (measured,)),
-            calls,
-            {line.call.host: line.facts for line in lines},
-        )
-
-    def own_reference(self, measurement):  # type: ignore[no-untyped-def]
-        return self.bound
+    def run_at(self, place, partition):  # type: ignore[no-untyped-def]
+        return TinyRun(place=place, partition=partition, describe=lambda measurement: self.bound)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -199,7 +212,7 @@ def test_a_sweeps_job_has_time_for_rounds_and_not_for_places(check: Any) -> None
     check.select_places()
     limit_s = check.time_limit
     assert check.longest_seconds <= limit_s
-    assert 2 * check.longest_run_s() < limit_s < len(RING) * check.longest_run_s() + 180
+    assert 2 * LONGEST_S < limit_s < len(RING) * LONGEST_S + 180
 
 
 # ---- what becomes of a place ----
@@ -622,12 +635,12 @@ def before(
     results = [
         SimpleNamespace(
             place=SimpleNamespace(place=node),
-            satisfies_dependents=node in passed,
+            satisfies=lambda stopped_by, node=node: node in passed,
             failures=[Failure(TAKEN, f"{node} busy", (node,))] if node in taken else [],
         )
         for node in ("n1", "n2", "n3", "n4")
     ]
-    found = type("Before", (), {"results": results, "satisfies": StrictCheck.satisfies})()
+    found = type("Before", (), {"results": results})()
     check.getdep = lambda name: {"Before": found}[name]
 
 

@@ -21,7 +21,7 @@ from railgauge.model.measurement import Measurement
 from railgauge.model.record import Record, read_record
 from railgauge.node.orchestration import sweep_file
 from railgauge.systems.gpu_links import GpuLinks
-from railgauge.tools import nvbandwidth
+from railgauge.tools import nvbandwidth, transferbench
 from tests.unit.checks import ended_jobs
 
 TITLES = {
@@ -240,7 +240,6 @@ def test_copies_of_an_unknown_limit_become_a_baseline_before_they_gate(
 
 
 def test_the_job_asks_slurm_for_the_gpus(check: Any) -> None:
-    check.ask_for_gpus()
     assert "--gpus-per-node=8" in check.job.options
 
 
@@ -299,7 +298,7 @@ def test_a_healthy_node_of_amd_passes(amd: Any) -> None:
     assert result.failures == ()
     assert all(row.within for row in result.rows if row.gates)
     assert [row.measurement.variable for row in result.rows if row.gates] == [
-        f"copy_bandwidth_min_{test}" for test in amd.options.tests
+        f"copy_bandwidth_min_{test}" for test in transferbench.options_of(8).tests
     ]
 
 

@@ -14,9 +14,11 @@ import pytest
 
 from railgauge import paths
 from railgauge.campaign.folder import RESULT_FILE, Campaign, Requested, Scope, Session
+from railgauge.checks.framework.place_run import no_bound
 from railgauge.checks.preflight import infiniband_fabric, subnet_state
 from railgauge.model.failure import ENVIRONMENT
 from railgauge.model.record import read_record
+from railgauge.node.orders.places import SingleNodeOrder
 from railgauge.verdict.decision import node_status
 from railgauge.verdict.decision.rules import decide
 from railgauge.verdict.decision.verdict import Verdict
@@ -74,6 +76,12 @@ def left(texts: Mapping[str, str] | None = None, errors: Mapping[str, str] | Non
 Leave = Callable[..., Any]
 
 
+def readers(check: Any) -> list[str]:
+    """The nodes that read the subnet in the job of a check."""
+    how = check.partition_data.extras.infiniband
+    return list(infiniband_fabric.readers(how, check.pinned_nodes))
+
+
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     return tmp_path / "campaign"
@@ -96,7 +104,7 @@ def ended(tmp_path: Path, campaign: Path, monkeypatch: pytest.MonkeyPatch) -> It
             check._rfm_dry_run = True
             check.select_places()
             of_node = {place.place: left() for place in check.places}
-            of_node |= dict.fromkeys(check.readers, left(texts, errors))
+            of_node |= dict.fromkeys(readers(check), left(texts, errors))
             of_node |= files
             sides = {
                 place: {
@@ -276,24 +284,21 @@ def test_a_broken_expected_cabling_is_inconclusive(
     assert "broken.json" in found.findings[0].message
 
 
-def test_the_named_node_reads_else_the_first_and_the_last_one(
-    ended: Leave, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_named_node_reads_else_the_first_and_the_last_one(ended: Leave) -> None:
     check = ended()
-    reading = [p.node for p in check.places if "--read" in _command(check, p)["argv"]]
-    assert reading == check.readers == ["n1", "n8"]
-    named = check.how.model_copy(update={"node": "n5"})
-    monkeypatch.setattr(type(check), "how", named)
-    assert check.readers == ["n5"]
-    check.pinned_nodes = ["n2", "n3", "n4"]
-    assert check.readers == ["n2", "n4"]
-    check.pinned_nodes = ["n2"]
-    assert check.readers == ["n2"]
+    reading = [p.node for p in check.places if "--read" in _argv(check, p)]
+    assert reading == readers(check) == ["n1", "n8"]
+    how = check.partition_data.extras.infiniband
+    named = how.model_copy(update={"node": "n5"})
+    assert infiniband_fabric.readers(named, NODES) == ["n5"]
+    assert infiniband_fabric.readers(named, ["n2", "n3", "n4"]) == ["n2", "n4"]
+    assert infiniband_fabric.readers(how, ["n2"]) == ["n2"]
 
 
-def _command(check: Any, place: Any) -> Mapping[str, Any]:
-    with check.at(place):
-        return dict(check.order().document())
+def _argv(check: Any, place: Any) -> tuple[str, ...]:
+    order = check.run_at(place, check.partition_data).order(no_bound)
+    assert isinstance(order, SingleNodeOrder)
+    return order.argv
 
 
 # ---- the second reading ----

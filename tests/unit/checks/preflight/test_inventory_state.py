@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from railgauge import paths, systems
 from railgauge.campaign import folder as campaigns
 from railgauge.campaign.folder import Campaign, Requested, Scope, Session
 from railgauge.checks.framework.cases import NodeCase, PairCase
-from railgauge.checks.preflight import inventory_state
+from railgauge.checks.preflight import inventory_state, node_state
 from railgauge.checks.preflight.inventory_state import Options, differences
-from railgauge.checks.preflight.node_state import NodeStateCases, NodeStateCheck, of_states
+from railgauge.checks.preflight.node_state import NodeStateCases, of_states
 from railgauge.checks.rdma.rail import RailLinks, RailProbes, of_rails, of_rails_among
 from railgauge.common.errors import ConfigurationError
 from railgauge.model import inventory
@@ -36,6 +35,7 @@ from railgauge.verdict.campaign.tool_builds import notices
 from railgauge.verdict.decision.rules import decide
 from tests.properties import tries
 from tests.unit import records
+from tests.unit.checks import ended_jobs
 from tests.unit.checks.rdma.test_rail import BOND, Describe, describe, partition, rails
 from tests.unit.verdict.decision.test_rules import REFERENCE
 
@@ -442,17 +442,20 @@ def test_nodes_that_agree_are_accepted_with_their_fingerprints(tmp_path: Path) -
     assert verdict.as_dict()["fingerprints"] == {"n1": same, "n2": same}
 
 
-def test_the_facts_say_which_fields_the_fingerprint_does_not_know() -> None:
+def test_the_facts_say_which_fields_the_fingerprint_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a tool that hangs once makes a changed node of it."""
     unknown = {"kernel/release": "EIO", "net/eth0/operstate": "EINVAL"}
     one = node()
     fields = {key: value for key, value in one.fields.items() if key not in unknown}
     seen = dataclasses.replace(one, fields=fields, unknown={**one.unknown, **unknown})
-    check: Any = SimpleNamespace(current_system=SimpleNamespace(name="lab"), _stated=None)
-    (facts,) = NodeStateCheck._facts(check, seen).values()
+    monkeypatch.setattr(node_state, "_expected", lambda: None)
+    with ended_jobs.runtime("lab", tmp_path):
+        (facts,) = node_state._facts(seen, Options(None)).values()
+        (known,) = node_state._facts(dataclasses.replace(one, unknown={}), Options(None)).values()
     assert facts["unknown_fields"] == inventory.unknown_lasting(seen)
     assert "kernel/release" in facts["unknown_fields"]
-    (known,) = NodeStateCheck._facts(check, dataclasses.replace(one, unknown={})).values()
     assert "unknown_fields" not in known
 
 

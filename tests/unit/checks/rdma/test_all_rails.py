@@ -149,7 +149,7 @@ def test_what_a_rails_device_did_not_count_did_not_take_it(check: Any) -> None:
 def test_all_rails_start_at_once_each_to_the_same_one(check: Any) -> None:
     (place,) = check.places
     with check.at(place):
-        order = check.order()
+        order = check.sweep_run.order(check.bound_before)
     links = [link.rdma.rails for link in order.links]
     assert links == [{"server": 0, "client": 0}, {"server": 1, "client": 1}]
     assert {"-b", "-D"} <= set(order.client)

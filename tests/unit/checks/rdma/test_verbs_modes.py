@@ -52,7 +52,7 @@ def test_every_usage_asks_perftest_for_something_else(usages: Mapping[str, Any])
     assert set(usages) == {
         *("read", "send", "bidirectional", "queue_pairs", "duration", "rdma_cm", "sizes")
     }
-    tools = {usage: check.pair_run.tool for usage, check in usages.items()}
+    tools = {usage: check.sweep_run.tool for usage, check in usages.items()}
     assert len({tool.options for tool in tools.values()}) == len(usages)
     clients = {usage: tool.client for usage, tool in tools.items()}
     assert {argv[0] for argv in clients.values()} == {"ib_read_bw", "ib_send_bw", "ib_write_bw"}
@@ -259,7 +259,7 @@ def test_a_second_run_that_did_not_take_place_speaks_against_nobody(
         check = ended_jobs.ended(known[name].kind(variant_num=0), tmp_path / "stage")
         for place in check.places:
             with check.at(place):
-                assert failures_of_links(check.pair_run, check, []) == []
+                assert failures_of_links(check.sweep_run, check, []) == []
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_the_payload_is_what_the_headers_of_its_layer_leave(
     usages: Mapping[str, Any], link_layer: str, share: float
 ) -> None:
     """By which the devices' own counts are held against what perftest says; MTU 1024."""
-    run = usages["queue_pairs"].pair_run
+    run = usages["queue_pairs"].sweep_run
     extras = run.partition.extras
     fabric = extras.rdma.model_copy(update={"link_layer": link_layer, "active_mtu_bytes": 1024})
     changed = {"extras": extras.model_copy(update={"rdma": fabric})}

@@ -285,7 +285,7 @@ def test_stressors_may_run_as_long_as_both_sides_and_not_much_longer(
     check = ended_jobs.ended(known(variant_num=0), tmp_path)
     check.select_places()
     with check.at(check.places[0]):
-        order = check.order()
+        order = check.sweep_run.order(check.bound_before)
     limits_s = order.start_limit_s + order.run_limit_s
     assert limits_s + 60 < order.contention.at_most_s < limits_s + 300
 

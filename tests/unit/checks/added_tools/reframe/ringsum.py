@@ -4,7 +4,8 @@ from reframe.core.builtins import parameter
 
 from railgauge.checks.framework.cases import Cases, GroupCase, chosen_nodes
 from railgauge.checks.framework.check import simple_test
-from railgauge.checks.jobs.group_launches import LaunchCheck
+from railgauge.checks.jobs.group_launches import GroupLaunches, GroupRun
+from railgauge.checks.jobs.sweep import SweepCheck
 from railgauge.node.orders.ranks import TableOrder
 from railgauge.tools import ringsum
 
@@ -23,28 +24,28 @@ class Halves(Cases[GroupCase]):
 
 
 @simple_test
-class RingSum(LaunchCheck):
+class RingSum(SweepCheck):
     """ringsum over each half of the partition. Good is: the rate at the reference."""
 
     descr = "a sum over a group of nodes"
     tags = {"acceptance"}
     tool = ringsum
-    table = TableOrder(ringsum.COLUMN, ("busbw",), wrong=ringsum.WRONG, end=ringsum.END)
+    driver = GroupLaunches()
     metrics = ["busbw_1048576B"]
-    ranks_per_node = 2
 
     cases = Halves("rings")
     sweep = parameter(cases.sweeps, loggable=True)
 
-    @property
-    def options(self):
-        return ringsum.Options(ranks=self.ranks, size_bytes=2**20)
-
-    def command(self):
-        return ringsum.argv(self.options)
-
-    def expected_run_s(self):
-        return 5
-
-    def run_limit_s(self):
-        return 60
+    def run_at(self, place, partition):
+        options = ringsum.Options(ranks=2 * len(place.nodes), size_bytes=2**20)
+        return GroupRun(
+            place=place,
+            partition=partition,
+            tool=ringsum,
+            options=options,
+            command=ringsum.argv(options),
+            table=TableOrder(ringsum.COLUMN, ("busbw",), wrong=ringsum.WRONG, end=ringsum.END),
+            ranks_per_node=2,
+            expected_run_s=5,
+            run_limit_s=60,
+        )
