@@ -148,6 +148,10 @@ def test_a_process_is_started_on_each_gpu_of_a_pair(check: Any) -> None:
         *("/opt/nvbandwidth-mpi/nvbandwidth", "--disableAffinity", "--testcase"),
         *TITLES,
     )
+    # By these numbers nvidia-smi names them.
+    assert order.ranks.environment == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert f"--gpus-per-node={GPUS}" in check.job.options
+    assert check.num_tasks_per_node == GPUS
 
 
 def test_healthy_pairs_pass_with_their_matrices_in_the_record(check: Any) -> None:

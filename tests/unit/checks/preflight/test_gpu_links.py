@@ -280,7 +280,9 @@ def of_amd(check: Any, text: str, **facts: Any) -> Record:
 
 
 def test_a_slow_link_of_xgmi_is_named_and_below_its_bound(amd: Any) -> None:
-    assert amd.orders().document()["orders"][0]["argv"] == ["TransferBench", "p2p"]
+    orders = amd.orders().document()
+    assert orders["tool"] == "transferbench"
+    assert orders["orders"][0]["argv"] == ["TransferBench", "p2p"]
     (result,) = of_amd(amd, TRANSFERBENCH.read_text()).results
     (failure,) = result.failures
     assert failure.kind == GPU_LINKS
