@@ -119,7 +119,7 @@ SECTIONS: dict[str, tuple[Figure, ...]] = {
             "plan",
             "`railgauge accept --plan` of 4,608 nodes takes {}.",
             "plan",
-            ("plan of 4,608 nodes",),
+            ("plan of 4,608 nodes, CPU time",),
         ),
         Figure(
             "verdict",

@@ -69,6 +69,8 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     mirror = next(uri for uri in answer if uri.rstrip("/").endswith("/debian"))
     for release, packages in ROOTS.items():
         done = run(
+            # Its mounts end with it, also where this run is killed: pytest removes old folders.
+            *("unshare", "--mount", "--pid", "--fork", "--kill-child"),
             *("mmdebstrap", "--variant=minbase", "--mode=root"),
             *("--aptopt=Apt::Install-Recommends false", f"--include={','.join(packages)}"),
             *(release, area / release, f"deb {mirror} {release} main"),

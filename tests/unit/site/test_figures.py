@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies
 
+from railgauge import paths
 from railgauge.common.errors import RailgaugeError
 from railgauge.site import figure_plot, figures
 from railgauge.site.figure_plot import Point
@@ -43,6 +45,11 @@ def row(**cells: str) -> figures.Row:
 
 def test_every_row_of_the_file_is_read() -> None:
     assert len(figures.read()) == figures.FILE.read_text(encoding="utf-8").count("\n") - 1
+
+
+def test_no_row_of_the_file_is_there_twice() -> None:
+    lines = (paths.HOME / "docs" / "figures.csv").read_text(encoding="utf-8").splitlines()
+    assert [line for line, count in Counter(lines).items() if count > 1] == []
 
 
 def test_a_row_keeps_its_digits(tmp_path: Path) -> None:
