@@ -68,10 +68,11 @@ def read_lines(text: str, needed: Sequence[str], known: Sequence[str]) -> Iterat
                     reader.line_num, "", f"{len(cells)} cells", f"{len(header)} as in the header"
                 )
             rows += 1
-            for column, cell in zip(header, cells, strict=True):
+            row = dict(zip(header, cells))
+            for column, cell in row.items():
                 if column in (*needed, *known) and not cell.isprintable():
                     raise TableError(reader.line_num, column, quote(cell), "printable characters")
-            yield Line(reader.line_num, dict(zip(header, cells, strict=True)))
+            yield Line(reader.line_num, row)
     except csv.Error as error:
         raise TableError(reader.line_num, "", str(error), "comma-separated cells") from None
     if not rows:

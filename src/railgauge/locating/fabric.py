@@ -35,10 +35,11 @@ _BY_CHANCE = 1e-3
 #: one link are low too.
 _LOW_ALONE = 2
 
-#: Healthy flows hardly meet so often that nearly all of a part is low, in so many rounds, while no
-#: more than this share of all others is. That they met by chance has at most this probability: of
-#: each two low results, as two flows meet, that of another result to be low.
-_LOW_ROUNDS, _FEW, _MET = 3, 0.1, 1e-9
+#: Healthy flows hardly meet so often that nearly all of a part is low, so many results, while no
+#: more than this share of all others is. Of fewer results they are low in so many rounds, and that
+#: they met by chance has at most this probability: of each two low results, as two flows meet, that
+#: of another result to be low.
+_MANY_LOW, _FEW, _LOW_ROUNDS, _MET = 20, 0.1, 3, 1e-9
 
 #: In a moment, of so many results of a part at least, more than this share is low.
 _MOMENT, _OF_MOMENT = 4, 0.9
@@ -322,7 +323,8 @@ def _by_itself(paths: Paths, part: Part, name: str) -> bool:
     few = sum(elsewhere) <= _FEW * len(elsewhere)
     usual = (sum(elsewhere) + 1) / (len(elsewhere) + 2)
     often = sum(any(own[number]) for number in rounds) >= _LOW_ROUNDS
-    return often and few and sum(low) > _WHOLE * len(low) and usual ** (sum(low) / 2) < _MET
+    many = sum(low) >= _MANY_LOW or (often and usual ** (sum(low) / 2) < _MET)
+    return many and few and sum(low) > _WHOLE * len(low)
 
 
 def _beyond_nodes(paths: Paths, one: Found) -> bool:

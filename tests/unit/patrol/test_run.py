@@ -428,6 +428,7 @@ class Ran:
                 condition="",
                 rows=(),
                 facts={},
+                fingerprints={},
             )
             for pair in (("n1", "n2"), ("n2", "n3"), ("n3", "n4"), ("n4", "n1"))
         ]

@@ -75,6 +75,7 @@ def test_a_folder_of_wheels_that_is_not_there_is_named(checkout: Path) -> None:
 #: Files with a test that may be skipped, and what no package of Debian can give it.
 SKIPS = {
     "browser/conftest.py": "Chromium: Ubuntu has none as a package",
+    "lab/test_slurm_changes.py": "Slurm 26.05: `make compat` has it",
     "lab/test_transfers.py": "WDT: Spack builds it",
     "unit/cli/test_commands.py": "root",
     "unit/cli/test_completion.py": "zsh and fish: each user has one shell",
