@@ -58,6 +58,13 @@ REAL: dict[str, tuple[perftest.Options, dict[str, float]]] = {
         perftest.Options("write", "bw", 65536, iterations=200, rdma_cm=True),
         {"bandwidth": 0.13, "bandwidth_peak": 0.15, "message_rate": 0.000251},
     ),
+    # perftest 6.29 of 2026-07-27 (00b55b6), built with SSE4.2, between two VM nodes of the lab.
+    "validated": (
+        perftest.Options(
+            "write", "bw", 65536, iterations=200, bidirectional=True, data_validation=True
+        ),
+        {"bandwidth": 0.47, "bandwidth_peak": 0.50, "message_rate": 0.000903},
+    ),
     "duration": (
         perftest.Options("write", "bw", 65536, duration_s=2),
         {"bandwidth": 0.22, "message_rate": 0.000422},
@@ -402,6 +409,15 @@ def test_corrupt_data_is_a_kind_of_its_own_whatever_else_is_wrong() -> None:
     torn = perftest.read("", server=f"STDERR: n1: {CORRUPT}", calls=calls())
     assert torn.corrupt and torn.reason.startswith("server on node2: VALIDATION: FAI")
     assert not validated("write", "server", UNCHECKED).corrupt
+
+
+def test_a_perftest_that_was_built_without_simd_accuses_no_node() -> None:
+    """Seen of perftest 6.29; it has the option in its help."""
+    said = f"{'-' * 87}\n --data_validation requires host CPU SIMD support (AVX2/SSE4.2/NEON)\n"
+    options = perftest.Options("write", "bw", 65536, iterations=200, data_validation=True)
+    ended = [dataclasses.replace(call, exit_code=1) for call in calls()]
+    reading = perftest.read(said, server=said, calls=ended, options=options)
+    assert not reading.ok and reading.inconclusive and "requires host CPU SIMD" in reading.reason
 
 
 def test_both_ends_are_asked_to_validate() -> None:

@@ -32,6 +32,8 @@ _NOT_LISTENING = re.compile(r"RDMA_CM_EVENT_REJECTED; error: 8\.")
 #: A line of a side that received other bytes than were sent: https://github.com/linux-rdma/perftest
 #: 26.04, src/perftest_resources.c: data_validation_stop_and_report
 _CORRUPT = re.compile(r"\bVALIDATION: FAILED\b.*")
+#: What a side prints that cannot compare data: its build has no SIMD code for its CPU.
+_NO_SIMD = re.compile(r"--data_validation requires host CPU SIMD support.*")
 # The two sides of one number may round it to another count of digits.
 _AGREE, _AGREE_GBITS_S = 0.01, 0.01
 
@@ -72,6 +74,9 @@ def read(
             why = f"{names['client']}: {rejected[0]} It connected before the server listened"
             return Reading.invalid(f"{why}, for which perftest does not wait", inconclusive=True)
         for role, text in texts.items():
+            if lacking := _NO_SIMD.search(text):
+                why = f"{names[role]}: {lacking[0]}: this build of perftest cannot compare data"
+                return Reading.invalid(why, inconclusive=True)
             if not (failed or sides.parsed) and (spread := NO_CLOCK.search(text)):
                 why = f"{names[role]}: {spread[0]}, so that it could not calibrate its clock"
                 return Reading.invalid(why, inconclusive=True)
