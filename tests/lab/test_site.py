@@ -77,7 +77,8 @@ def test_each_thing_that_is_not_as_needed_is_a_line_with_what_to_type(
     answer = railgauge("system", "check", "lab", "--run")
     assert answer.returncode == 1, answer.stdout
     lines = answer.stdout.splitlines()
-    assert [line for line in lines if f"n2 does not see {area}" in line and "; next: " in line]
+    hidden = [line for line in lines if f"n2 does not see {area}" in line and "; next: " in line]
+    assert hidden, answer.stdout + answer.stderr
     assert [line for line in lines if "n3 does not start python3: " in line and "libexpat" in line]
     assert [line for line in lines if line.startswith("ok") and "one world of 2 ranks" in line]
     assert [line for line in lines if line.startswith("ok") and "sacct knows job" in line]
