@@ -31,9 +31,6 @@ _LID_STEP = 100
 #: A second opensm is master, and known to the ports, within so many seconds.
 _START_S = 60
 
-#: Until then the first one should have noticed the second.
-_ASK_AGAIN_S = 10
-
 #: What ibstat prints of a port, and its bit IsSM (InfiniBand Architecture 1.4, 14.2.5.6).
 _MASK = re.compile(r"Capability mask: (0x[0-9a-f]+)")
 _IS_SM = 0x2
@@ -228,13 +225,9 @@ def _start_second(lab: Lab, fault: Fault) -> None:
         f'read -r n <{last}; echo {_PID} >{last}; "$@"; code=$?; echo "$n" >{last}; exit $code'
     )
     _run(lab, node, "bash", "-c", far_away, "bash", "env", *own, *opensm)
-    started = asked = time.monotonic()
+    deadline = time.monotonic() + _START_S
     while not (_is_master(log) and _managers(lab) > 1):
-        if time.monotonic() > asked + _ASK_AGAIN_S:
-            # The notice that a port has a manager now may be lost, and is sent once.
-            _sweep_first(lab)
-            asked = time.monotonic()
-        if time.monotonic() > started + _START_S:
+        if time.monotonic() > deadline:
             said = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []
             # Ports may obey it by now.
             _end_second(lab, fault)
@@ -264,11 +257,6 @@ def _end_second(lab: Lab, fault: Fault) -> None:
         # Not by SIGKILL: it takes the mark of a subnet manager from its port as it ends.
         _run(lab, node, *_END_OPENSM)
     (lab.folders.log / f"opensm-{node}.log").unlink(missing_ok=True)
-    _sweep_first(lab)
-
-
-def _sweep_first(lab: Lab) -> None:
-    """Have the first subnet manager read and set all ports again."""
     lab.on_head("pkill", "-HUP", "-x", "opensm", check=False)
 
 
