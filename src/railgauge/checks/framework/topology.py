@@ -70,13 +70,9 @@ def routes_of(partition: Partition) -> PartitionRoutes:
     command = partition.extras.fabric and partition.extras.fabric.routes
     if not command:
         return PartitionRoutes()
-    campaign = paths.campaign_folder()
-    kept = record.read_routes(campaign / ROUTES) if campaign else None
-    if kept is not None and partition.name in kept:
-        return kept[partition.name]
     known = leaves_of(partition)
     leaves = frozenset(known.of_node.values() if known else ())
-    return _printed_routes(campaign, tuple(command), leaves)
+    return _routes_of(paths.campaign_folder(), partition.name, tuple(command), leaves)
 
 
 def routes(system: str) -> record.KnownRoutes:
@@ -86,9 +82,12 @@ def routes(system: str) -> record.KnownRoutes:
 
 
 @functools.lru_cache(maxsize=64)
-def _printed_routes(
-    campaign: Path | None, command: tuple[str, ...], leaves: frozenset[str]
+def _routes_of(
+    campaign: Path | None, partition: str, command: tuple[str, ...], leaves: frozenset[str]
 ) -> PartitionRoutes:
+    kept = record.read_routes(campaign / ROUTES) if campaign else None
+    if kept is not None and partition in kept:
+        return kept[partition]
     where = f"extras.fabric.routes, `{shlex.join(command)}`"
     try:
         text = printed(command)

@@ -40,7 +40,7 @@ def forget() -> None:
     """As at the start of another session."""
     topology._of_slurm.cache_clear()
     topology._asked.cache_clear()
-    topology._printed_routes.cache_clear()
+    topology._routes_of.cache_clear()
 
 
 def slurm_knows(monkeypatch: pytest.MonkeyPatch, leaf_of: Mapping[str, str]) -> None:
@@ -350,4 +350,5 @@ def test_a_resumed_campaign_has_the_routes_of_its_first_session(
     assert known["ns"].rows == tuple(PRINTED)
     kept = {"ns": {"rows": PRINTED[:1], "problem": ""}}
     (tmp_path / ROUTES_FILE).write_text(json.dumps(kept))
+    forget()
     assert topology.routes_of(routed(["printf", ROUTES])).rows == tuple(PRINTED[:1])
