@@ -189,7 +189,7 @@ def _table(run: NcclRun, left: SweepPlace) -> Reading:
         calls=[Call(**line["call"]) for line in lines],
         options=dataclasses.replace(options, hosts=hosts),
     )
-    # Whose nodes and ranks these are, every group says itself.
+    # Every group names its own nodes and ranks.
     measured = tuple(dataclasses.replace(m, nodes=()) for m in reading.measurements)
     tables[launch["launch"]] = dataclasses.replace(reading, measurements=measured)
     return tables[launch["launch"]]

@@ -31,7 +31,7 @@ from railgauge.systems import Budget, rehearsal
 from railgauge.systems.nccl import Nccl, Scale
 from railgauge.tools import Reading, nccl_tests
 
-#: What the tool writes beside its table, where its version can.
+#: What the tool writes next to its table, where its version can.
 RESULT = "nccl-tests.json"
 
 #: NCCL's log of a rank.
@@ -270,8 +270,8 @@ class NcclRun(GroupRun):
         )
 
     def _watched(self) -> WatchOrder:
-        """Whose counters the first rank of every node reads. Within a node nothing goes over NICs,
-        but their links may go down there too: nothing is missed that a budget names.
+        """The devices with counters that the first rank of every node reads. Within a node nothing
+        goes over NICs, but their links may go down there too: no budget is left out.
         """
         if rehearsal.scenario() is not None:
             return WatchOrder(simulated=True)

@@ -97,8 +97,8 @@ class JobEvidence:
 def job_completed(evidence: JobEvidence) -> Iterator[Failure]:
     """ReFrame takes TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and CANCELLED for an end like any other.
 
-    What somebody cancelled, what Slurm forgot, what its controller did not start, and what it ended
-    for a node's failure although no node failed, measured nothing, and nobody is to blame for that.
+    Four kinds of jobs measured nothing, and accuse no node: a user cancelled it, Slurm forgot it,
+    its controller did not start it, or ended it for a node's failure although no node failed.
     """
     if evidence.settled:
         # `job_failures` are told of the whole.

@@ -154,7 +154,7 @@ class PairRun(AgentRun):
 
     def counting(self, alone: bool) -> Counting | None:
         fabric = self.partition.extras.fabric
-        return None if fabric is None else Counting(fabric.counters, beside=True)
+        return None if fabric is None else Counting(fabric.counters, in_sweep=True)
 
     def missing(self, facts: Facts) -> Failure | None:
         return next((lacks for part in self.parts if (lacks := part.missing(facts))), None)

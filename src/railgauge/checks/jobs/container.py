@@ -17,8 +17,8 @@ from railgauge.model.call import Call
 def launcher_options(
     image: str | None, results: str, workdir: str, mounts: Sequence[str] = ()
 ) -> list[str]:
-    """Words for a shell; none without an image. `results` is mounted beside the program and the
-    `mounts` that the program needs itself; `workdir` is where it runs.
+    """Words for a shell; none without an image. `results` is mounted, and so are the program and
+    the `mounts` that it needs itself. `workdir` is where it runs.
 
     https://github.com/NVIDIA/pyxis, "Usage"
     """

@@ -94,7 +94,7 @@ class GroupRun(SweepRun):
         return {}
 
     def launcher_options(self, folder: str) -> list[str]:
-        """Options of the launcher beside those of the system's description. `folder` is the job's;
+        """More options of the launcher than the system's description has. `folder` is the job's.
         {folder} is filled in with that of a launch.
         """
         return []

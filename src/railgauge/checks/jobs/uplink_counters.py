@@ -39,8 +39,8 @@ _ACKS = 0.05
 #: What sends less than so many bytes is no flow of a test: nobody answered it.
 _FLOW = 100_000
 
-#: So long the site's command may take; beside the pairs of a sweep nothing else is done meanwhile.
-_COMMAND_S, _BESIDE_S = 60, 5
+#: So long the site's command may take; a sweep of pairs waits for it.
+_COMMAND_S, _IN_SWEEP_S = 60, 5
 
 
 def count(command: Sequence[str], limit_s: float = _COMMAND_S) -> list[Uplink]:
@@ -54,9 +54,9 @@ def count(command: Sequence[str], limit_s: float = _COMMAND_S) -> list[Uplink]:
 class Counting:
     """The counters before a job and after it."""
 
-    def __init__(self, command: Sequence[str], beside: bool = False) -> None:
+    def __init__(self, command: Sequence[str], in_sweep: bool = False) -> None:
         self._command = list(command)
-        self._limit_s = _BESIDE_S if beside else _COMMAND_S
+        self._limit_s = _IN_SWEEP_S if in_sweep else _COMMAND_S
         self.before: Sequence[Uplink] | CountersError = self._count()
         self.after: Sequence[Uplink] | CountersError = CountersError("the job did not end")
 
