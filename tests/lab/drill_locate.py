@@ -5,7 +5,7 @@
 A drill is right where the nodes that are named are those with the fault, and nobody else; of
 uplinks, where their leaf is named, and no node. Each run is a line of
 results/tests/drill-locate.jsonl, so that what broke off goes on where it was: `--times` counts what
-is there too, of the same code or not (`--again` begins anew). `--minutes` begins no run after so
+is there too, of the same code or not (`--again` forgets it). `--minutes` begins no run after so
 long. The lab stays up from run to run. `--table` prints what there is, for docs/figures.csv. What a
 wrong run left moves to results/tests/drill-locate/wrong, so that its campaign can be read.
 """
@@ -140,7 +140,12 @@ DRILLS = {
 }
 
 
+class RefusedError(Exception):
+    """`railgauge accept` measured nothing; the text says why."""
+
+
 def accept(area: Path, drill: Drill) -> dict[str, Any]:
+    """The verdict as JSON; RefusedError where there is none."""
     words = ["--system", drill.system, "--json", "--nodes", drill.nodes, *drill.options]
     chosen = [word for check in drill.checks for word in ("-n", check)]
     done = subprocess.run(
@@ -149,10 +154,11 @@ def accept(area: Path, drill: Drill) -> dict[str, Any]:
         env={**os.environ, "RAILGAUGE_RESULTS": str(area)},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
-    assert done.stdout.startswith("{"), done.stdout + done.stderr
+    if not done.stdout.startswith("{"):
+        raise RefusedError(" ".join((done.stdout + done.stderr).split()))
     verdict: dict[str, Any] = json.loads(done.stdout)
     return verdict
 
@@ -201,9 +207,15 @@ def run(lab: Lab, name: str) -> dict[str, Any]:
     line: dict[str, Any] = {"right": False}
     try:
         line = measure(lab, name, area)
+    except RefusedError as error:
+        line |= {"drill": name, "when": _now(), "rounds": 0, "seconds": 0.0, "named": str(error)}
     finally:
         kept = None if line["right"] else set_aside(area)
     return {**line, **({"kept": str(kept.relative_to(paths.HOME))} if kept else {})}
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
@@ -244,7 +256,7 @@ def measure(lab: Lab, name: str, area: Path) -> dict[str, Any]:
         said.append(f"without counters {', '.join(without) or 'nobody'}")
     return {
         "drill": name,
-        "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "when": _now(),
         "right": right,
         "rounds": sum(len(sweep.rounds) for check in drill.checks for sweep in sweeps(area, check)),
         "seconds": round(seconds, 1),

@@ -265,5 +265,6 @@ def _of_others(node: NodeLook, source: str) -> Iterator[Trouble]:
         yield Trouble(
             "does",
             f"not come to an end while {node.at or 'starting'}",
-            next_step="look there whether a file system hangs: timeout 10 ls ...",
+            next_step="look there whether a file system hangs: timeout 10 ls ...; and whether its "
+            "network loses packets, so that its answer is late: ping -c 20 NODE",
         )

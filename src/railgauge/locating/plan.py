@@ -298,8 +298,9 @@ class _Plan:
         kinds: Sequence[_Kind],
         both_ways: bool = False,
     ) -> None:
-        """Give an end a partner of the kind that it has met the least in this part. One that a node
-        has met the other way round is half a witness of a fault in `both_ways`.
+        """Give an end a partner of the kind that it has met the least in this part. A fault in
+        `both_ways` shows in the other part too, where a new node is a whole witness; one that was
+        met already is half a witness.
         """
         tested = Counter(
             kind
@@ -311,9 +312,10 @@ class _Plan:
         # The low result itself was with one of the same leaf.
         tested["same"] -= 1
         orders = sorted(kinds, key=lambda kind: (kind == "any", tested[kind]))
-        for is_new, kind in itertools.product((True, False) if both_ways else (False,), orders):
+        new = [(True, sends), (True, not sends)] if both_ways else []
+        for (is_new, out), kind in itertools.product([*new, (False, sends)], orders):
             for partner in self.witnesses.get(end.rail, ()):
-                pair = (end, partner) if sends else (partner, end)
+                pair = (end, partner) if out else (partner, end)
                 fits = partner in self.free and partner.node != end.node and self._has_links(pair)
                 met = self.met[pair] or (is_new and self.met[pair[1], pair[0]])
                 if fits and not met and self._is_of(kind, end, partner, own):

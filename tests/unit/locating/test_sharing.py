@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
@@ -161,18 +162,22 @@ OF_THREE = """
 """
 
 
-def all_uplinks(rounds: set[int], table: str = ALL_UPLINKS) -> Located:
+def recorded(table: str, rounds: Collection[int] = range(9)) -> tuple[list[End], Evidence]:
     results = [
-        Result(*map(End, pair.split(":")), float(value), int(number), "", 60.0)
+        Result(*map(End, pair.split(":")), float(value) or None, int(number), "", 60.0)
         for number, *of_round in map(str.split, table.strip().splitlines())
         if int(number) in rounds
         for pair, value in zip(of_round[::2], of_round[1::2], strict=True)
     ]
-    ends = {end for one in results for end in one.ends}
+    ends = sorted({end for one in results for end in one.ends}, key=lambda end: end.order)
     leaves = {end: f"leaf{(int(end.node[1:]) + 7) // 8}" for end in ends}
     evidence = Evidence(leaves, 0.04, 0.35, directed=True)
     evidence.add(results)
-    return locate(evidence)
+    return ends, evidence
+
+
+def all_uplinks(rounds: set[int], table: str = ALL_UPLINKS) -> Located:
+    return locate(recorded(table, rounds)[1])
 
 
 def test_a_leaf_with_all_pairs_slow_in_three_rounds_is_confirmed_though_one_alone_is_not_slow() -> (
@@ -197,3 +202,26 @@ def test_a_larger_leaf_that_was_low_in_two_rounds_is_not_confirmed() -> None:
     """16 low results of two rounds, while nearly all others are good: two bad moments."""
     outcome = worlds.campaign(worlds.draw("a leaf low in a round", 9008), 9008)
     assert (outcome.ends, outcome.others) == ([], [])
+
+
+#: As ALL_UPLINKS, of one slow uplink of leaf1 and the slow node n18 (2026-11-28, `drill_locate
+#: --only uplink-and-node`); 0.0 is a failed pair.
+UPLINK_AND_NODE = """
+0 n18:n10 29.3 n20:n12 96.6 n9:n17 96.3 n11:n19 97.5 n25:n1 0.0 n2:n26 97.2 n4:n28 96.5 n27:n3 39.2
+1 n26:n10 98.0 n28:n12 97.6 n2:n18 24.9 n17:n1 0.0 n4:n20 98.0 n9:n25 97.7 n11:n27 97.9 n19:n3 40.4
+2 n3:n11 96.9 n25:n17 97.9 n27:n19 97.8 n18:n26 29.5 n20:n28 98.0 n10:n2 97.9 n12:n4 97.6 n1:n9 97.8
+3 n25:n11 97.2 n26:n12 97.9 n20:n18 22.7 n17:n1 36.4 n4:n3 97.9 n28:n9 98.0
+4 n18:n12 29.5 n25:n1 97.4 n17:n20 97.9 n28:n26 98.0 n10:n27 98.0 n2:n3 97.9 n11:n9 97.7
+"""
+
+
+def test_a_suspect_node_receives_from_a_new_one_where_its_leaf_sends_one_pair_alone() -> None:
+    """n19 to n3 is measured alone, so n18 must not send over their leaf's uplinks. It has met n20
+    already: that is half a witness.
+    """
+    ends, evidence = recorded(UPLINK_AND_NODE)
+    pairs = next_round(evidence, locate(evidence), ends, 5)
+    assert (End("n19"), End("n3")) in pairs
+    (partner,) = (set(pair) - {End("n18")} for pair in pairs if End("n18") in pair)
+    met = {end for one in evidence.results if End("n18") in one.ends for end in one.ends}
+    assert partner.isdisjoint(met)

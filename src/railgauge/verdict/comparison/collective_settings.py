@@ -7,10 +7,12 @@ of an older Railgauge has none of them: what is not known is compared as before.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from railgauge.verdict.campaign.cases import Case
+if TYPE_CHECKING:
+    from railgauge.verdict.campaign.cases import Case
 
 
 def of_case(case: Case) -> str | None:

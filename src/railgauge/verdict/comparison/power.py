@@ -29,7 +29,6 @@ from railgauge.verdict.comparison.significance import Floats, trigamma_inverse
 from railgauge.verdict.comparison.smallest_loss import (
     MOST,
     POWER,
-    STEP,
     least,
     of_each,
     share,
@@ -78,16 +77,13 @@ def smallest_losses(se: Floats, df: Floats, alpha: float, margin: float = MARGIN
     """`smallest_loss` with POWER of each link for itself, all at once; nan where no loss is."""
     usable = (df > 0) & np.isfinite(se)
     error, freedom = np.maximum(se[usable], LEAST_SD), df[usable]
-    log_margin = float(np.log1p(margin))
-    low, high = np.full(error.size, log_margin), np.full(error.size, MOST)
-    is_found = chance_of_finding(high, error, freedom, alpha, log_margin) >= POWER
-    # All have the same steps.
-    while error.size and high[0] - low[0] > STEP:
-        middle = (low + high) / 2
-        enough = chance_of_finding(middle, error, freedom, alpha, log_margin) >= POWER
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    tail = alpha if margin > 0 else alpha / 2
+    # chance_of_finding(loss) is POWER where the loss is as many errors beyond the margin as both
+    # quantiles together.
+    beyond = scipy.special.stdtrit(freedom, 1 - tail) + scipy.special.stdtrit(freedom, POWER)
+    found = np.log1p(margin) + error * beyond
     losses = np.full(se.shape, np.nan)
-    losses[usable] = np.where(is_found, [share(loss) for loss in high], np.nan)
+    losses[usable] = np.where(found <= MOST, -np.expm1(-found), np.nan)
     return losses
 
 

@@ -17,7 +17,7 @@ from railgauge.model.record import Row
 from railgauge.model.references import Provenance, Reference
 from railgauge.verdict.campaign.cases import Case
 from railgauge.verdict.campaign.outliers import outliers
-from railgauge.verdict.comparison import campaign_power, power
+from railgauge.verdict.comparison import campaign_power, power, smallest_loss
 from railgauge.verdict.comparison.link_changes import FALSE_DISCOVERIES, WORSE, Samples, contrast
 from railgauge.verdict.comparison.significance import Floats
 from tests.command_line import invoke
@@ -60,7 +60,11 @@ def test_the_losses_of_all_links_are_those_of_each(
     se, df = np.array(links, dtype=float).reshape(-1, 2).T
     each = [power.smallest_loss(se[[n]], df[[n]], 1e-4, margin) for n in range(len(links))]
     found = power.smallest_losses(se, df, 1e-4, margin)
-    assert [None if np.isnan(loss) else loss for loss in found] == each
+    assert [np.isnan(loss) for loss in found] == [loss is None for loss in each]
+    # smallest_loss looks for it in steps.
+    assert found[~np.isnan(found)] == pytest.approx(
+        [loss for loss in each if loss is not None], abs=2 * smallest_loss.STEP
+    )
 
 
 def test_more_runs_find_less() -> None:
