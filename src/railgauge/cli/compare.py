@@ -246,7 +246,8 @@ def _of_files(names: Sequence[str], better: str | None, margin: float | None) ->
 def _of_campaigns(side: Sequence[Campaign], margin: float | None) -> pl.DataFrame:
     from railgauge.verdict.comparison import before_after, measurement_table
 
-    tables = [measurement_table.read(one, before_after.TABLE_COLUMNS) for one in side]
+    # One at a time: a table of many measurements is large.
+    tables = (measurement_table.read(one, before_after.TABLE_COLUMNS) for one in side)
     if margin is not None:
         return before_after.of_tables(tables, {}, margin)
     return before_after.of_tables(tables, systems.least_changes(side[0].system))

@@ -65,8 +65,8 @@ _SUBNET = ("ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags")
 _ALL_CHECKS = ("phyml", *_SUBNET)
 
 #: Debian 12 for namespace nodes only: its QEMU 7.2 corrupts a guest that is busy with RDMA.
-#: Testing (forky) for namespace nodes only. Its Slurm has no PMIx plugin, which Open MPI needs
-#: under srun; MPICH starts by pmi2.
+#: Testing (forky): its Slurm has no PMIx plugin, which Open MPI needs under srun; MPICH starts by
+#: pmi2.
 RELEASES = {
     release.name: release
     for release in (
@@ -85,6 +85,7 @@ RELEASES = {
             "forky",
             slurm=(26, 5),
             mpi="pmi2",
+            vm_nodes=True,
             infiniband=True,
             packages=("tini-static", "mpich", *_SUBNET),
             updated=False,

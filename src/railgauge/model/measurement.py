@@ -151,9 +151,13 @@ class Measurement:
     def words(self) -> str:
         """What was measured how, for people: `bandwidth 64 KiB, write, roce, 4 streams`."""
         size = "" if self.size_bytes is None else f" {format_size(self.size_bytes)}"
+        return ", ".join([f"{self.metric}{size}", *self.conditions])
+
+    @property
+    def conditions(self) -> list[str]:
+        """How it was measured, for people: `write`, `roce`, `4 streams`."""
         window = "" if self.window_bytes is None else f"window {format_size(self.window_bytes)}"
         parts = (
-            f"{self.metric}{size}",
             self.operation,
             self.transport if self.transport != self.operation else "",
             "" if self.streams is None else f"{self.streams} streams",
@@ -162,7 +166,7 @@ class Measurement:
             window,
             self.congestion,
         )
-        return ", ".join(filter(None, parts))
+        return [part for part in parts if part]
 
     def with_state(self, state: str) -> Measurement:
         """The same, with a state as part of what was measured: `tcp busy`, `write rdma_cm`."""

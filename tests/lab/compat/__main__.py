@@ -108,6 +108,12 @@ STEPS: dict[str, Callable[[], None]] = {
 NEWEST_SLURM = (26, 5)
 OF_NEWEST = {"what Slurm 26.05 changed": tests("tests/lab/test_slurm_changes.py")}
 
+#: On VM nodes, of releases that have them.
+VM_NODES = ["n5", "n6"]
+OF_VM_NODES = {
+    "`accept`, VM nodes": lambda: must(RAILGAUGE, "accept", "--partition", "vm", last="ACCEPT 27 of"),
+}
+
 #: What runs on nodes, and nothing that older tools lack: iperf 2.0.14 prints no retransmits.
 ON_NODES: dict[str, Callable[[], None]] = {
     "`system check`": STEPS["`system check`"],
@@ -191,6 +197,10 @@ def own_cluster(release: Release, table: Table) -> None:
         for name, act in {**steps, **newest}.items():
             table.step(name, release, act)
             lab.up(nodes=NODES)
+        if release.vm_nodes:
+            lab.up(nodes=[*NODES, *VM_NODES])
+            for name, act in OF_VM_NODES.items():
+                table.step(name, release, act)
     finally:
         lab.down()
 

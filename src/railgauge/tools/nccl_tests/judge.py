@@ -534,6 +534,8 @@ def _measurements(
     for rows in kinds:
         # Of several sweeps (-N) the mean, as the tool's own average is.
         repeated = cycles(rows, len(rows) if options else sizes_of_sweep(result, rows))
+        words = [verdict.operation, *_apart(rows[0], kinds)]
+        operation = " ".join([*words, f"groups {groups}"] if groups > 1 else words)
         done = set()
         for same in zip(*repeated, strict=True):
             size = same[0].size_bytes
@@ -550,13 +552,7 @@ def _measurements(
                         f"{metric}{suffix}",
                         statistics.fmean(shown) if len(shown) > 1 else shown[0],
                         TOOL,
-                        " ".join(
-                            [
-                                verdict.operation,
-                                *_apart(rows[0], kinds),
-                                *([f"groups {groups}"] if groups > 1 else []),
-                            ]
-                        ),
+                        operation,
                         options.transport if options else "any",
                         size_bytes=size,
                         nodes=nodes,

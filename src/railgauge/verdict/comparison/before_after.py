@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from railgauge.verdict.comparison import (
     measurement_table,
     power,
 )
-from railgauge.verdict.comparison.link_changes import WORDS, Contrast, Samples, Word
+from railgauge.verdict.comparison.link_changes import WORDS, Contrast, Samples, Word, overall
 from railgauge.verdict.comparison.significance import Ints, numbered
 
 #: Metrics that are steady enough to decide. Where a start's time, or the worst of a thousand
@@ -60,27 +60,32 @@ _EXIT_CODES: dict[Word, int] = {
 
 
 def of_tables(
-    tables: Sequence[pl.DataFrame],
+    tables: Iterable[pl.DataFrame],
     margins: Mapping[str, float],
     margin: float = link_changes.MARGIN,
 ) -> pl.DataFrame:
     """The side of campaigns: the numbers that their checks gate by and vouch for. `margins` are by
     partition; `margin` is that of all other partitions.
     """
+    sides = [_of_campaign(table, number, margins, margin) for number, table in enumerate(tables)]
+    return pl.concat(sides)
+
+
+def _of_campaign(
+    table: pl.DataFrame, number: int, margins: Mapping[str, float], margin: float
+) -> pl.DataFrame:
+    """The rows of a campaign, which has this number on its side."""
+    versions = table.select("tool", "version").unique()
+    built = [changed_since(*version) for version in versions.rows()]
+    versions = versions.with_columns(pl.Series("built", built, pl.String))
     left_out = [*(name for name, m in METRICS.items() if m.unit in COUNTS), *BY_CHANCE]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     units = {name: metric.unit for name, metric in METRICS.items()}
-    rows = pl.concat(
-        [
-            table.lazy()
-            .filter(pl.col("gates") & pl.col("vouched") & ~pl.col("metric").is_in(left_out))
-            .with_columns(pl.format("{}/{}", pl.lit(number), "run").alias("run"))
-            for number, table in enumerate(tables)
-        ]
+    rows = (
+        table.lazy()
+        .filter(pl.col("gates") & pl.col("vouched") & ~pl.col("metric").is_in(left_out))
+        .with_columns(pl.format("{}/{}", pl.lit(number), "run").alias("run"))
     )
-    versions = pl.concat([table.select("tool", "version") for table in tables]).unique()
-    built = [changed_since(*version) for version in versions.rows()]
-    versions = versions.with_columns(pl.Series("built", built, pl.String))
     # Of a place that was measured again, the second result counts.
     run = ["place", "condition", "run"]
     remeasured = rows.filter("again").select(run).unique()
@@ -323,12 +328,6 @@ class Comparison:
         }
 
 
-def overall(words: Sequence[Word]) -> Word:
-    """The one word that counts among several."""
-    order: tuple[Word, ...] = ("worse", "unknown", "better", "same")
-    return next((word for word in order if word in words), "unknown")
-
-
 def compare(
     before: pl.DataFrame,
     after: pl.DataFrame,
@@ -368,6 +367,8 @@ def by_tool(rows: pl.DataFrame) -> pl.DataFrame:
     so that numbers of one kind are compared with each other only.
     """
     for name in ("built", "warmup"):
+        if rows[name].drop_nulls().n_unique() < 2:
+            continue
         differs = pl.col(name).drop_nulls().n_unique().over("condition") > 1
         named = pl.when(differs & (pl.col(name) != "")).then(pl.format(", {}", name))
         rows = rows.with_columns(

@@ -32,8 +32,9 @@ def apart(before: pl.DataFrame, after: pl.DataFrame) -> tuple[pl.DataFrame, pl.D
     """Both sides without the column `settings`. Where both know them for a place and condition, and
     they differ, they become part of the condition: such numbers are not compared.
     """
+    unparted = before.drop("settings", strict=False), after.drop("settings", strict=False)
     if "settings" not in before.columns or "settings" not in after.columns:
-        return before.drop("settings", strict=False), after.drop("settings", strict=False)
+        return unparted
     key = ["place", "condition"]
     known = [
         side.filter(pl.col("settings").is_not_null())
@@ -48,6 +49,8 @@ def apart(before: pl.DataFrame, after: pl.DataFrame) -> tuple[pl.DataFrame, pl.D
         .select(key)
         .with_columns(apart=True)
     )
+    if differing.is_empty():
+        return unparted
     return _parted(before, differing), _parted(after, differing)
 
 

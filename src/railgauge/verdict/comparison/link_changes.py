@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -63,6 +64,12 @@ TAIL = 0.01
 
 #: More runs than these are never advised.
 MOST_RUNS = 1000
+
+
+def overall(words: Sequence[Word]) -> Word:
+    """The one word that counts among several."""
+    order: tuple[Word, ...] = ("worse", "unknown", "better", "same")
+    return next((word for word in order if word in words), "unknown")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,8 +22,7 @@ from railgauge.model.sizes import format_size
 from railgauge.textfiles import Large, Text, Unread
 from railgauge.tools import recognize
 from railgauge.verdict.comparison import link_changes, power, significance
-from railgauge.verdict.comparison.before_after import overall
-from railgauge.verdict.comparison.link_changes import WORDS, Samples, Word
+from railgauge.verdict.comparison.link_changes import WORDS, Samples, Word, overall
 from railgauge.verdict.comparison.significance import Floats
 from railgauge.verdict.logs.matching import Match, Series, Side, match, series_of
 from railgauge.verdict.logs.runs import LogRun, below, read

@@ -90,11 +90,8 @@ def series_of(run: LogRun, path: str) -> Iterator[Series]:
 
 
 def _words(m: Measurement, run: LogRun) -> str:
-    plain = (
-        dataclasses.replace(m, size_bytes=None, transport=m.operation)
-        if (m.transport == "any")
-        else dataclasses.replace(m, size_bytes=None)
-    )
+    # "any" stands for a transport that the output does not state.
+    conditions = [word for word in m.conditions if word != "any"]
     seen = run.reading.seen
     also = (
         str(seen.get("connection_type") or ""),
@@ -102,8 +99,7 @@ def _words(m: Measurement, run: LogRun) -> str:
         str(seen.get("device") or ""),
         "as the server counts" if run.ends.role == "server" else "",
     )
-    words = plain.words.partition(", ")[2]
-    return ", ".join(filter(None, (words, *also)))
+    return ", ".join(filter(None, (*conditions, *also)))
 
 
 @dataclasses.dataclass(frozen=True)
