@@ -111,7 +111,7 @@ OF_NEWEST = {"what Slurm 26.05 changed": tests("tests/lab/test_slurm_changes.py"
 #: On VM nodes, of releases that have them.
 VM_NODES = ["n5", "n6"]
 OF_VM_NODES = {
-    "`accept`, VM nodes": lambda: must(RAILGAUGE, "accept", "--partition", "vm", last="ACCEPT 27 of"),
+    "`accept`, VM nodes": lambda: must(RAILGAUGE, "accept", "--partition", "vm", last="ACCEPT 27"),
 }
 
 #: What runs on nodes, and nothing that older tools lack: iperf 2.0.14 prints no retransmits.

@@ -176,19 +176,13 @@ def test_the_index_of_the_next_release_may_be_past_its_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    commands: list[list[str]] = []
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
-        commands.append(command)
-        Path(next(word for word in command if word.endswith(".part"))).mkdir()
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setenv("RAILGAUGE_LAB_MIRROR", "http://mirror.example/debian")
-    rootfs._build(tmp_path / "image", releases.named("forky"), said.append)
-    [command] = commands
+    release = releases.named("forky")
+    command = rootfs._mmdebstrap(tmp_path, release)
     assert command[-1] == "deb http://mirror.example/debian forky main"
     assert '--aptopt=Acquire::Check-Valid-Until "false"' in command
+    monkeypatch.setattr(subprocess, "run", Builders())
+    rootfs._build(tmp_path / "image", release, said.append)
     assert any("past its date" in line for line in said)
 
 
