@@ -136,9 +136,23 @@ MUTANTS = [
     Mutant(
         "healthy flows that met on a link confirm an uplink",
         "src/railgauge/locating/fabric.py",
-        "sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)",
+        "sure = lows if by_itself else paths.low_alone(lows)",
         "sure = lows",
         "tests/unit/locating/test_sharing.py -k is_not_accused",
+    ),
+    Mutant(
+        "a suspect node meets a known node, not a new one the other way round",
+        "src/railgauge/locating/plan.py",
+        "new = [(True, sends), (True, not sends)] if both_ways else []",
+        "new = [(True, sends)] if both_ways else []",
+        "tests/unit/locating/test_sharing.py -k new_one",
+    ),
+    Mutant(
+        "a leaf that is slow with one leaf is measured with that leaf again",
+        "src/railgauge/locating/plan.py",
+        "again += sorted(left, key=lambda pair: known.issuperset(self._leaves(pair)))",
+        "again += left",
+        "tests/unit/locating/test_sharing.py -k third",
     ),
     Mutant(
         "a path that was low with others stays low when it is good without them",

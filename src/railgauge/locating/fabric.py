@@ -10,7 +10,7 @@ from railgauge.common.names import natural
 from railgauge.locating import uplinks
 from railgauge.locating.parts import Part, Path, Paths
 from railgauge.locating.results import End
-from railgauge.locating.suspects import Measure, Suspect, SuspectKind
+from railgauge.locating.suspects import Measure, Need, Suspect, SuspectKind
 from railgauge.locating.weigh import Found, by_chance
 from railgauge.locating.witnesses import convicting
 
@@ -278,7 +278,8 @@ def _needs(
     in_one = None not in rounds and max(rounds.values()) > _OF_ONE_ROUND * sum(rounds.values())
     ends = [one.part.end for one in found if one.part.kind == "inbound"]
     unknown = [end for end in ends if end is not None and not _good_at_home(paths, end)]
-    sure = lows if _by_itself(paths, part, name) else paths.low_alone(lows)
+    by_itself = _by_itself(paths, part, name)
+    sure = lows if by_itself else paths.low_alone(lows)
     far = {leaf for path in sure for end in path if (leaf := paths.leaf_of.get(end)) != part.name}
     if part.kind == "spine" and not paths.has("within"):
         yield Measure(name, "nodes of one leaf with each other", "", "paths")
@@ -296,7 +297,9 @@ def _needs(
     elif part.kind == "plane" and _leaf_of_plane(paths, part.name) is None:
         yield Measure(name, "other rails, its leaf known", "", "paths")
     elif kind == "uplink" and len(far) < 2 and paths.leaves > 1:
-        yield Measure(name, "a third leaf", "data is slow with one alone", "paths")
+        # Of known routes new pairs cross the link that may be at fault, and share no other one.
+        need: Need = "paths" if by_itself or paths.evidence.routes is not None else "alone"
+        yield Measure(name, "a third leaf", "data is slow with one alone", need)
 
 
 def _by_itself(paths: Paths, part: Part, name: str) -> bool:

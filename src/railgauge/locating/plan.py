@@ -216,22 +216,27 @@ class _Plan:
         self._cross_links()
 
     def _alone(self, suspects: Iterable[Suspect]) -> None:
-        """Low pairs between leaves again, so that no two pairs of the round share a link."""
+        """Low pairs between leaves again, so that no two pairs of the round share a link: of a
+        suspect first those with leaves with which no pair was low alone.
+        """
         results = self.evidence.results
         shared = self.evidence.shared
         done = {result.ends for number, result in enumerate(results) if number not in shared}
-        again = [
-            pair
-            for suspect in suspects
-            if any(measure.need == "alone" for measure in suspect.confirm)
-            for pair in self.lows
-            if pair not in done and self._is_low_pair_of(suspect, pair)
-        ]
+        again = []
+        for suspect in suspects:
+            if any(measure.need == "alone" for measure in suspect.confirm):
+                low = [pair for pair in self.lows if self._is_low_pair_of(suspect, pair)]
+                known = {self.leaf_of[end] for pair in low if pair in done for end in pair}
+                left = [pair for pair in low if pair not in done]
+                again += sorted(left, key=lambda pair: known.issuperset(self._leaves(pair)))
         for pair in again:
             links = self.evidence.links(pair)
             if self.free.keys() >= set(pair) and not any(self.taken[link] for link in links):
                 self._measure(*pair)
                 self.apart.update(links)
+
+    def _leaves(self, pair: Pair) -> set[str]:
+        return {self.leaf_of[end] for end in pair}
 
     def _has_links(self, pair: Pair) -> bool:
         """Whether a pair may be measured by the links that other pairs take."""

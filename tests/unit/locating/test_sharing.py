@@ -225,3 +225,39 @@ def test_a_suspect_node_receives_from_a_new_one_where_its_leaf_sends_one_pair_al
     (partner,) = (set(pair) - {End("n18")} for pair in pairs if End("n18") in pair)
     met = {end for one in evidence.results if End("n18") in one.ends for end in one.ends}
     assert partner.isdisjoint(met)
+
+
+#: The same of one uplink, eight nodes a leaf (2026-11-28, `drill_locate --only uplink`).
+UPLINK = """
+0 n18:n10 97.8 n20:n12 97.8 n22:n14 95.1 n24:n16 97.8 n9:n17 97.6 n11:n19 97.9 n25:n1 97.3
+0 n13:n21 97.4 n15:n23 97.7 n2:n26 97.4 n4:n28 0.0 n6:n30 97.7 n8:n32 38.4 n27:n3 97.2
+0 n29:n5 0.0 n31:n7 0.0
+1 n26:n10 93.0 n28:n12 97.5 n30:n14 95.7 n32:n16 97.6 n2:n18 0.0 n17:n1 95.9 n4:n20 0.0
+1 n6:n22 94.4 n8:n24 0.0 n9:n25 96.5 n11:n27 96.8 n13:n29 98.0 n15:n31 96.4 n19:n3 0.0
+1 n21:n5 53.2 n23:n7 97.8
+2 n3:n11 0.0 n5:n13 0.0 n7:n15 0.0 n25:n17 98.2 n27:n19 98.0 n29:n21 95.1 n31:n23 94.2
+2 n18:n26 93.8 n20:n28 95.8 n10:n2 0.0 n22:n30 97.7 n24:n32 94.0 n12:n4 0.0 n14:n6 96.0
+2 n16:n8 97.7 n1:n9 0.0
+3 n14:n11 97.3 n10:n13 97.6 n7:n15 0.0 n27:n18 94.4 n23:n19 96.3 n30:n20 97.9 n17:n22 97.7
+3 n29:n24 97.8 n25:n28 96.9 n8:n2 98.2 n26:n32 97.1 n1:n3 93.8 n12:n4 96.9 n6:n5 93.7
+3 n16:n9 97.8
+4 n16:n11 98.0 n5:n13 97.9 n14:n15 97.9 n23:n18 97.2 n19:n20 96.9 n21:n24 97.5 n31:n25 97.6
+4 n30:n27 97.8 n17:n28 97.6 n26:n29 97.9 n10:n2 39.0 n22:n32 97.8 n1:n4 97.8 n6:n7 98.0
+4 n3:n8 97.7 n12:n9 97.7
+"""
+
+
+def test_a_leaf_that_is_slow_with_one_leaf_alone_is_measured_with_a_third_one_alone() -> None:
+    """n7 to n15 and n10 to n2, on leaf1 and leaf2, were low alone. Each way of leaf1 gets one pair
+    of another leaf. In the drill seven pairs met there, which said nothing.
+    """
+    ends, evidence = recorded(UPLINK)
+    located = locate(evidence)
+    assert [suspect.name for suspect in located.suspects] == ["leaf1"]
+    leaf_of = evidence.leaf_of
+    pairs = [(leaf_of[a], leaf_of[b]) for a, b in next_round(evidence, located, ends, 5)]
+    assert [pair for pair in pairs if "leaf1" in pair and len({*pair}) > 1] in (
+        [("leaf1", third), (fourth, "leaf1")]
+        for third in ("leaf3", "leaf4")
+        for fourth in ("leaf3", "leaf4")
+    )
