@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import signal
 import time
@@ -67,7 +68,10 @@ class Process:
         """Send the signal, unless the process has ended already."""
         try:
             handle = os.pidfd_open(self.pid)
-        except ProcessLookupError:
+        except OSError as error:
+            # The number is free, or by now that of a thread.
+            if error.errno not in (errno.ESRCH, errno.ENOENT, errno.EINVAL):
+                raise
             return
         try:
             # The handle keeps the number from being used again between this look and the signal.
