@@ -50,6 +50,7 @@ from railgauge.model.record import Record, Standing, write_standings
 from railgauge.node.transport import results_file
 from railgauge.tools import iperf2, nccl_tests
 from tests import (
+    bench_accept,
     bench_against,
     bench_asked,
     bench_compare,
@@ -555,13 +556,17 @@ def main() -> None:
     parser.add_argument("--against", metavar="REV", help="compare with the build of that commit")
     parser.add_argument("names", nargs="*", metavar="NAME")
     asked = parser.parse_args()
-    known = bench_against.WORKS if asked.against else BENCHES
+    known = [*bench_against.WORKS, "accept"] if asked.against else list(BENCHES)
     unknown = [name for name in asked.names if name not in known]
     if unknown:
         sys.exit(f"bench {' '.join(unknown)} is unknown; one of {', '.join(known)}")
     if asked.against:
         with tempfile.TemporaryDirectory(prefix="railgauge-bench-") as area:
-            bench_against.compare(asked.against, asked.names, Path(area))
+            commands = [name for name in asked.names if name != "accept"]
+            if commands or not asked.names:
+                bench_against.compare(asked.against, commands, Path(area))
+            if "accept" in asked.names:
+                bench_accept.compare(asked.against, Path(area))
         return
     chosen = asked.names or list(BENCHES)
     for name in chosen:

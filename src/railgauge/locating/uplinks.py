@@ -28,9 +28,13 @@ def by_counters(evidence: Evidence, leaf: str) -> str:
     others = [name for other in leaves if (name := _starved(evidence, other))]
     # What other leaves exchange with this one by its slow uplink crawls on theirs to that spine.
     same_spine = [name for name in others if _spine(name) == _spine(starved)]
-    if len(others) > len(same_spine) or 2 * len(same_spine) > len(leaves):
+    if len(others) > len(same_spine):
         # Flows do not take uplinks at random: static paths leave some with few.
         return leaf
+    if 2 * len(same_spine) > len(leaves):
+        # It may be the spine, whose uplinks then carry as little each.
+        least = min(_share(evidence, name) for name in same_spine)
+        starved = starved if starved and _share(evidence, starved) < _STARVED * least else ""
     return starved or leaf
 
 
@@ -64,29 +68,51 @@ def _spine(name: str) -> str:
 def _starved(evidence: Evidence, leaf: str) -> str:
     """The uplink that carried far less than all others of a leaf at fault, as the flows that take
     it crawl; "" where it is another one in each direction.
+
+    An uplink that is starved in both directions needs less of each: by chance it is so with the
+    product of both probabilities (R. A. Fisher, Statistical Methods for Research Workers, 1932,
+    21.1).
     """
     carried = {name: both for name, both in evidence.uplink_bytes.items() if _leaf(name) == leaf}
     if len(carried) < 2:
         return ""
-    starved = set()
+    chances: dict[str, list[float]] = {}
     for direction, flows in enumerate(evidence.uplink_flows.get(leaf, (0, 0))):
         moved = {name: both[direction] for name, both in carried.items()}
         least, second = sorted(moved, key=moved.__getitem__)[:2]
         share = moved[least] / max(sum(moved.values()), 1)
-        if moved[least] < _STARVED * moved[second] and not_by_chance(share, flows, len(carried)):
-            starved.add(least)
-    return starved.pop() if len(starved) == 1 else ""
+        if moved[least] < _STARVED * moved[second]:
+            chances.setdefault(least, []).append(chance_of_share(share, flows, len(carried)))
+    starved = [
+        name
+        for name, of_name in chances.items()
+        if 2 * len(carried) * min(*of_name, _of_both(of_name)) < _BY_CHANCE
+    ]
+    return starved[0] if len(starved) == 1 else ""
 
 
-def not_by_chance(share: float, flows: int, uplinks: int) -> bool:
-    """Whether some uplink hardly gets such a share, or less, of flows that each take one at random.
+def _share(evidence: Evidence, name: str) -> float:
+    """What an uplink carried, both ways, of all that its leaf's uplinks did."""
+    carried = {n: sum(both) for n, both in evidence.uplink_bytes.items() if _leaf(n) == _leaf(name)}
+    return carried[name] / max(sum(carried.values()), 1)
 
-    The binomial distribution of an uplink's flows, times the number of uplinks and of directions;
-    it took none where it carried less than half of what a flow did on average.
+
+def _of_both(chances: list[float]) -> float:
+    """How probable a product of so many probabilities is that is as small as theirs, of one or two;
+    1 where there is one alone, which has no product.
+    """
+    product = math.prod(chances)
+    return product * (1 - math.log(product)) if len(chances) == 2 and product > 0 else 1.0
+
+
+def chance_of_share(share: float, flows: int, uplinks: int) -> float:
+    """How probably a given uplink gets such a share, or less, of flows that each take one at
+    random: the binomial distribution of its flows. It took none where it carried less than half of
+    what a flow did on average.
     """
     taken, each = math.floor(share * flows + 0.5), 1 / uplinks
     of_one = sum(
         math.comb(flows, count) * each**count * (1 - each) ** (flows - count)
         for count in range(taken + 1)
     )
-    return 2 * uplinks * min(of_one, 1.0) < _BY_CHANCE
+    return min(of_one, 1.0)
