@@ -4448,6 +4448,13 @@ MUTANTS = [
         "tests/unit/tools/test_iperf2.py -k late_to_some_streams",
     ),
     Mutant(
+        "a server that comes to all streams a little late makes a link fast",
+        "src/railgauge/tools/iperf2/judge.py",
+        "if row is server.total and whole > _LATE * row.duration_s:",
+        "if False:",
+        "tests/unit/tools/test_iperf2.py -k a_little_late",
+    ),
+    Mutant(
         "a sum by the clock of a late stream makes a link fast",
         "src/railgauge/tools/iperf2/judge.py",
         "row.duration_s * _SAME < wall < whole * _SAME:",

@@ -927,6 +927,19 @@ def test_a_client_that_comes_late_to_the_end_of_a_stream_slows_nothing() -> None
     assert found["stream_bandwidth_min"] == pytest.approx(8e-9 * 2613 * 1024 / 4.15, rel=0.01)
 
 
+def test_a_server_that_comes_a_little_late_makes_no_rate_above_its_link() -> None:
+    """It came to all streams 71 ms after the client's start: of 3.44 s that is 1.9 %, and by its
+    own clock the link of 0.1 Gb/s carried 0.09906, where 0.09788 are possible (lab32, 2026-11-28).
+    """
+    options = iperf2.Options(streams=4, duration_s=3, interval_s=1, drain_s=5)
+    client, server = recorded("late-server-client"), recorded("late-server-server")
+    both = both_calls(iperf2.TOOL, 3.48, "iperf version 2.2.1")
+    reading = iperf2.read(client, server=server, calls=both, options=options)
+    assert reading.ok, reading.reason
+    (rate,) = [m.value for m in reading.measurements if m.metric == "bandwidth"]
+    assert rate == pytest.approx(8e-9 * 40826 * 1024 / 3.4397, rel=0.001) and rate < 0.09788
+
+
 def test_a_server_that_comes_late_to_all_streams_makes_no_rate_too_high() -> None:
     late = re.sub(
         r"0\.0000-([0-9.]+) sec( +[0-9]+ KBytes) +([0-9]+)",
