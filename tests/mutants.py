@@ -155,6 +155,13 @@ MUTANTS = [
         "tests/unit/locating/test_sharing.py -k third",
     ),
     Mutant(
+        "nothing is measured within leaves though several leaves are slow",
+        "src/railgauge/locating/plan.py",
+        "(self._suspects_fabric or self._few_within)",
+        "self._suspects_fabric",
+        "tests/unit/locating/test_sharing.py -k pairs_within_leaves",
+    ),
+    Mutant(
         "a path that was low with others stays low when it is good without them",
         "src/railgauge/locating/parts.py",
         "[n for n in numbers if n not in evidence.shared] or numbers",

@@ -24,6 +24,9 @@ Pair = tuple[End, End]
 #: So many pairs at most are measured besides those of suspects.
 MOST_OTHERS = 128
 
+#: One of so many results is to be within a leaf where several leaves have low pairs.
+_WITHIN = 8
+
 #: Of so many links at most, and so many pairs are looked at for each.
 _MOST_LINKS, _MOST_TRIED = 16, 100_000
 
@@ -435,7 +438,7 @@ class _Plan:
         across = self.across or any(
             self.leaf_of.get(one) != self.leaf_of.get(other) for one, other in self.pairs
         )
-        if self.most_on_link is None and self._suspects_fabric:
+        if self.most_on_link is None and (self._suspects_fabric or self._few_within):
             # Flows of other leaves would meet on links, and be low as well.
             across = False
         if across and self.most_on_link is not None:
@@ -459,6 +462,18 @@ class _Plan:
     def _suspects_fabric(self) -> bool:
         suspects = self.located.suspects
         return any(s.kind in ("leaf", "uplink") and not s.confirmed for s in suspects)
+
+    @property
+    def _few_within(self) -> bool:
+        """Whether pairs of several leaves are low, and nearly none was measured within a leaf: what
+        is at fault may be the fabric, or the nodes.
+        """
+        group = self.evidence.group
+        groups = Counter(group(result.ends) for result in self.evidence.results)
+        low = {
+            self.leaf_of.get(end) for pair in self.lows if group(pair) == "between" for end in pair
+        }
+        return len(low) > 2 and _WITHIN * groups["within"] < groups["between"]
 
     def _match_links(self) -> None:
         """Pair free ends with those of other leaves, so that no two pairs share a link."""

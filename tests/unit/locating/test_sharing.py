@@ -261,3 +261,25 @@ def test_a_leaf_that_is_slow_with_one_leaf_alone_is_measured_with_a_third_one_al
         for third in ("leaf3", "leaf4")
         for fourth in ("leaf3", "leaf4")
     )
+
+
+#: The same of a spine that loses 5 % at each leaf (2026-11-28, `drill_locate --only spine`).
+SPINE = """
+0 n18:n10 98.0 n20:n12 97.9 n9:n17 91.6 n11:n19 91.5 n25:n1 0.0 n2:n26 96.4 n4:n28 96.3
+0 n27:n3 95.7
+1 n26:n10 0.0 n28:n12 96.3 n2:n18 94.2 n17:n1 96.9 n4:n20 96.3 n9:n25 0.0 n11:n27 96.3
+1 n19:n3 96.8
+2 n3:n11 0.0 n25:n17 91.1 n27:n19 0.0 n18:n26 96.2 n20:n28 97.1 n10:n2 91.2 n12:n4 97.7
+2 n1:n9 98.0
+"""
+
+
+def test_where_several_leaves_are_slow_pairs_within_leaves_are_measured() -> None:
+    """Else nothing tells the fabric from its nodes: in the drill the spine was not named though the
+    switches counted errors there alone.
+    """
+    ends, evidence = recorded(SPINE)
+    leaf_of = evidence.leaf_of
+    pairs = next_round(evidence, locate(evidence), ends, 3)
+    within = [pair for pair in pairs if leaf_of[pair[0]] == leaf_of[pair[1]]]
+    assert len({leaf_of[a] for a, _ in within}) >= 3
