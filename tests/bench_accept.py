@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from railgauge import paths
+from tests import bench_against
 
 #: How often each acceptance runs in each build while its lab is up.
 TIMES = 3
@@ -40,7 +41,9 @@ def compare(revision: str, area: Path, times: int = TIMES) -> None:
                 of_build = [_seconds(clone, command) for _ in range(times)]
                 seconds.setdefault(what, {})[name] = of_build
     for what, of_builds in seconds.items():
-        shown = ", ".join(f"{name}: {_spread(of)}" for name, of in of_builds.items())
+        shown = ", ".join(
+            f"{name}: {bench_against.spread(of, 1)}, n={len(of)}" for name, of in of_builds.items()
+        )
         before, after = (statistics.median(of) for of in of_builds.values())
         print(f"{what}, s: {shown}; ratio {after / before:.2f}", flush=True)
 
@@ -81,8 +84,3 @@ def _must(folder: Path, command: Sequence[str]) -> None:
         sys.exit(
             f"{' '.join(command)} in {folder}: exit code {done.returncode}\n{done.stdout[-2000:]}"
         )
-
-
-def _spread(values: Sequence[float]) -> str:
-    middle, least, most = statistics.median(values), min(values), max(values)
-    return f"{middle:.1f} ({least:.1f} to {most:.1f}, n={len(values)})"

@@ -32,7 +32,7 @@ def by_counters(evidence: Evidence, leaf: str) -> str:
         # Flows do not take uplinks at random: static paths leave some with few.
         return leaf
     if 2 * len(same_spine) > len(leaves):
-        # It may be the spine, whose uplinks then carry as little each.
+        # It may be the spine: then each of its uplinks carries as little.
         least = min(_share(evidence, name) for name in same_spine)
         starved = starved if starved and _share(evidence, starved) < _STARVED * least else ""
     return starved or leaf

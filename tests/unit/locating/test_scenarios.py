@@ -490,7 +490,7 @@ def test_of_few_flows_chance_may_have_left_an_uplink_without_one(
 @pytest.mark.parametrize("uplinks", [2, 4, 16])
 @pytest.mark.parametrize("flows", [5, 30, 100, 400])
 def test_chance_seldom_leaves_an_uplink_so_little(uplinks: int, flows: int) -> None:
-    """A healthy leaf, whose flows carry as much each, both ways."""
+    """A healthy leaf, both ways: all flows carry the same."""
     draw = random.Random(f"{uplinks} {flows}")
     evidence = Evidence({})
     evidence.uplink_flows = {"leaf1": (flows, flows)}

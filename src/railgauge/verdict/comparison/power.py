@@ -45,10 +45,16 @@ def chance_of_finding(
 
     `alpha` is of both sides together where there is no margin, as in treat.
     """
-    tail = alpha if margin > 0 else alpha / 2
-    critical = scipy.special.stdtrit(df, 1 - tail)
+    critical = _critical(df, alpha, margin)
     chance: Floats = scipy.special.stdtr(df, (loss - margin) / se - critical)
     return chance
+
+
+def _critical(df: Floats, alpha: float, margin: float) -> Floats:
+    """The quantile of Student's t above which a link is named."""
+    tail = alpha if margin > 0 else alpha / 2
+    quantile: Floats = scipy.special.stdtrit(df, 1 - tail)
+    return quantile
 
 
 def smallest_loss(
@@ -77,10 +83,9 @@ def smallest_losses(se: Floats, df: Floats, alpha: float, margin: float = MARGIN
     """`smallest_loss` with POWER of each link for itself, all at once; nan where no loss is."""
     usable = (df > 0) & np.isfinite(se)
     error, freedom = np.maximum(se[usable], LEAST_SD), df[usable]
-    tail = alpha if margin > 0 else alpha / 2
     # chance_of_finding(loss) is POWER where the loss is as many errors beyond the margin as both
     # quantiles together.
-    beyond = scipy.special.stdtrit(freedom, 1 - tail) + scipy.special.stdtrit(freedom, POWER)
+    beyond = _critical(freedom, alpha, margin) + scipy.special.stdtrit(freedom, POWER)
     found = np.log1p(margin) + error * beyond
     losses = np.full(se.shape, np.nan)
     losses[usable] = np.where(found <= MOST, -np.expm1(-found), np.nan)
