@@ -4203,6 +4203,13 @@ MUTANTS = [
         "tests/unit/node/system/test_counters.py -k close_a_connection_late",
     ),
     Mutant(
+        "a spine that counters name is one of many, and few slow paths do not name it",
+        "src/railgauge/locating/weigh.py",
+        '"spine": 1.0,',
+        '"spine": 4.0,',
+        "tests/unit/locating/test_sharing.py -k errors_at_every_leaf",
+    ),
+    Mutant(
         "two leaves' uplinks make a spine",
         "src/railgauge/locating/uplinks.py",
         "if count >= _LEAST_LEAVES and 2 * count > len(leaves) else",

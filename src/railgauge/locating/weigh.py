@@ -107,10 +107,11 @@ def of_others(paths: Paths, part: Part, witnesses: Iterable[Witness]) -> Count:
 
 
 def _how_many(paths: Paths, part: Part) -> float:
-    """How many parts of a kind there are. A fault one way is twice as many, and rarer."""
+    """How many parts of a kind there are. A fault one way is twice as many, and rarer. Of a spine
+    counters have named the one that it may be, whatever the results.
+    """
     evidence = paths.evidence
     ways = (1.5 if not part.way else 3.0) if evidence.directed else 1.0
-    spines = {name.partition(":")[2] for name in evidence.uplink_events}
     routes = evidence.routes.spines if evidence.routes else 0
     leaves = 4.0 * paths.leaves * (paths.rails if part.rail is not None else 1)
     return {
@@ -119,6 +120,6 @@ def _how_many(paths: Paths, part: Part) -> float:
         "inbound": ways * paths.ends,
         "outbound": float(paths.leaves * paths.ends),
         "plane": float(paths.rails),
-        "spine": float(len(spines)),
+        "spine": 1.0,
         "link": 2.0 * paths.leaves * routes,
     }.get(part.kind, leaves)

@@ -283,3 +283,33 @@ def test_where_several_leaves_are_slow_pairs_within_leaves_are_measured() -> Non
     pairs = next_round(evidence, locate(evidence), ends, 3)
     within = [pair for pair in pairs if leaf_of[pair[0]] == leaf_of[pair[1]]]
     assert len({leaf_of[a] for a, _ in within}) >= 3
+
+
+#: Another run of it: three paths of 28 between leaves are low whenever they are measured.
+FEW_BEHIND_THE_SPINE = """
+0 n18:n10 98.1 n20:n12 98.3 n9:n17 95.6 n11:n19 96.7 n25:n1 97.6 n2:n26 96.4 n4:n28 97.8
+0 n27:n3 35.5
+1 n26:n10 98.1 n28:n12 0.0 n2:n18 97.9 n17:n1 0.0 n4:n20 96.1 n9:n25 0.0 n11:n27 92.3
+1 n19:n3 0.0
+2 n3:n11 90.8 n25:n17 96.2 n27:n19 96.0 n18:n26 0.0 n20:n28 0.0 n10:n2 0.0 n12:n4 96.4
+2 n1:n9 98.1
+3 n10:n11 98.0 n20:n18 98.1 n17:n1 97.7 n28:n25 96.4 n26:n27 97.6 n4:n2 95.1 n12:n9 98.0
+4 n28:n12 0.0 n18:n17 97.3 n10:n20 96.0 n9:n25 96.8 n1:n26 96.4 n19:n3 97.9 n2:n4 96.3
+5 n28:n12 0.0 n20:n17 97.9 n1:n19 96.7 n18:n26 96.1 n10:n2 0.0 n27:n3 96.4 n25:n4 97.8
+5 n11:n9 98.0
+"""
+
+
+def test_three_low_paths_between_leaves_name_the_spine_that_counts_errors_at_every_leaf() -> None:
+    """No pair, and it is not confirmed; without the counters no spine is named."""
+    _, evidence = recorded(FEW_BEHIND_THE_SPINE)
+    assert {suspect.kind for suspect in locate(evidence).suspects} == {"pair"}
+    _, evidence = recorded(FEW_BEHIND_THE_SPINE)
+    at = dict(enumerate((1348, 919, 744, 1450), start=1))
+    evidence.uplink_events = {
+        f"leaf{leaf}:spine{spine}": errors if spine == 2 else 0
+        for leaf, errors in at.items()
+        for spine in range(1, 5)
+    }
+    (suspect,) = locate(evidence).suspects
+    assert (suspect.name, suspect.confirmed) == ("spine2", False)
