@@ -13,7 +13,7 @@ setup: ## install the pinned Python packages into .venv (all that a cluster need
 	bin/bootstrap python
 
 accept: ## bring the embedded cluster up and print its verdict
-	bin/bootstrap python lab
+	bin/bootstrap lab python
 	bin/railgauge lab up
 	bin/railgauge accept
 	@echo 'The lab is still up: `railgauge lab shell`, `railgauge lab fault add --help`; `make lab-down` ends it.'
@@ -65,7 +65,7 @@ bench: ## figures: start-up, harness cost, iperf2 through the suite over by hand
 	.venv/bin/python -m tests.bench $(AGAINST:%=--against %)
 
 example: ## write docs/example again: the pages of two campaigns of the lab
-	bin/bootstrap python lab
+	bin/bootstrap lab python
 	.venv/bin/python -m tests.example
 
 soak: ## many acceptances and starts of MPI on a loaded machine, hours: [ACCEPTS=20] [STARTS=300] [RDMA=100]
@@ -90,7 +90,7 @@ mutants: ## take each protection away in turn, and see its test fail
 	.venv/bin/python tests/mutants.py
 
 lab-up: ## bring the embedded cluster up
-	bin/bootstrap python lab
+	bin/bootstrap lab python
 	bin/railgauge lab up
 
 lab-down: ## end the embedded cluster

@@ -1,15 +1,26 @@
-"""The root file system that the machines of a lab start from: one a Debian release, built once."""
+"""The root file system that the machines of a lab start from: one a Debian release, built once.
+
+    python3 -S -m railgauge.lab.rootfs  # build it; needs no package, so nothing is installed yet
+
+Exit code: 0 once it is there, 3 where it cannot be built, 143 at SIGTERM.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from railgauge import paths
 from railgauge.common.errors import PrerequisiteError
 from railgauge.hooks import Say
 from railgauge.lab.releases import DEFAULT, LOGIN_PACKAGES, RELEASES, Release
@@ -35,11 +46,26 @@ PACKAGES = (
     *("tini", "kmod", "busybox-static", "procps", "python3", "qemu-guest-agent", "stress-ng"),
 )
 
-#: Left out of the image: 200 MB that nothing here reads.
-_EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
+#: Left out of the image: 700 MB that nothing here reads. UCX brings ROCm, and QEMU Mesa; the VM
+#: nodes have none of these devices, and depmod would look into each driver.
+_EXCLUDED = (
+    *("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*"),
+    *(
+        f"/usr/lib/*-linux-gnu/{library}*"
+        for library in ("libLLVM", "libz3.so", "libamd_comgr", "libamdhip64", "libgallium")
+    ),
+    *(
+        f"/usr/lib/modules/*/kernel/drivers/{kind}/*"
+        for kind in ("gpu", "iio", "media", "net/ethernet", "net/wireless", "scsi", "usb")
+    ),
+)
+
+#: As it is set while the packages are installed (kernel-img.conf(5)): VM nodes start from a small
+#: file system of their own (initrd.py), and the kernel's takes a third of the whole time, twice.
+_ENVIRONMENT = ("INITRD=No",)
 
 #: Left out of what VM nodes see of it, as only the host and the head need it.
-_NOT_IN_GUESTS = r"^boot/|^var/lib/mysql/|^usr/bin/qemu-system-|/libLLVM[^/]*$"
+_NOT_IN_GUESTS = r"^boot/|^var/lib/mysql/|^usr/bin/qemu-system-"
 
 _NEEDED_DISK = 3 * 2**30
 
@@ -70,7 +96,7 @@ def _mmdebstrap(target: Path, release: Release) -> list[str]:
     if not release.dated:
         apt.append('Acquire::Check-Valid-Until "false"')
     return [
-        "mmdebstrap",
+        *("env", *_ENVIRONMENT, "mmdebstrap"),
         *("--variant=minbase", "--mode=root"),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
         *(f"--aptopt={option}" for option in apt),
@@ -92,7 +118,8 @@ def recipe(release: Release = DEFAULT) -> str:
     """A hash of all that decides what is in the image of a release."""
     machine = platform.machine()
     packages = _packages(machine, release)
-    described = "\n".join((machine, release.name, *packages, *_EXCLUDED, _NOT_IN_GUESTS))
+    contents = (*packages, *_EXCLUDED, *_ENVIRONMENT, _NOT_IN_GUESTS)
+    described = "\n".join((machine, release.name, *contents))
     return hashlib.sha256(described.encode()).hexdigest()[:12]
 
 
@@ -110,8 +137,8 @@ def program(image: Path, name: str) -> list[str]:
 def disk(image: Path) -> Path:
     """What VM nodes have for their root: the image as a file system of its own (EROFS).
 
-    Beside it over 9p each look for a file is a question to the host: a start of Python in a guest
-    took twice the CPU time.
+    Over 9p each look for a file is a question to the host: a start of Python in a guest takes twice
+    the CPU time.
     """
     return image / "boot" / "root.erofs"
 
@@ -140,21 +167,45 @@ def ensure(lab: Path, say: Say, release: Release = DEFAULT) -> Path:
             "mmdebstrap is not installed", next_step="apt-get install mmdebstrap"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
+    with _only_builder(target.parent, say):
+        # Another one may have just built it.
+        if target.is_dir():
+            return target
+        _remove_leftovers(target.parent, say)
+        free = shutil.disk_usage(target.parent).free
+        if free < _NEEDED_DISK:
+            raise PrerequisiteError(
+                f"{target.parent}: {free / 2**30:.1f} GiB free, the lab's image needs "
+                f"{_NEEDED_DISK / 2**30:.0f} GiB while it is built",
+                next_step="free some room, or set RAILGAUGE_LAB_DIR to a folder that has it",
+            )
+        _build(target, release, say)
+    return target
+
+
+@contextlib.contextmanager
+def _only_builder(images: Path, say: Say) -> Iterator[None]:
+    """One build at a time among these images; the second one waits."""
+    folder = os.open(images, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for an image that is being built")
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _remove_leftovers(images: Path, say: Say) -> None:
+    """Images of recipes that are gone, and what is left of builds that broke off."""
     current = {recipe(each) for each in RELEASES.values()}
-    for leftover in target.parent.iterdir():
+    for leftover in images.iterdir():
         if leftover.name in current:
             continue
         say(f"removing {'a broken' if leftover.suffix == '.part' else 'an outdated'} image")
         remove(leftover)
-    free = shutil.disk_usage(target.parent).free
-    if free < _NEEDED_DISK:
-        raise PrerequisiteError(
-            f"{target.parent}: {free / 2**30:.1f} GiB free, the lab's image needs "
-            f"{_NEEDED_DISK / 2**30:.0f} GiB while it is built",
-            next_step="free some room, or set RAILGAUGE_LAB_DIR to a folder that has it",
-        )
-    _build(target, release, say)
-    return target
 
 
 def _build(target: Path, release: Release, say: Say) -> None:
@@ -206,3 +257,18 @@ def remove(folder: Path) -> None:
         subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], check=True)
     else:
         folder.unlink()
+
+
+def main() -> int:
+    # A shell starts it in the background, where it gets no Ctrl-C; what it runs ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        ensure(paths.lab_folder(), lambda words: print(words, flush=True))
+    except PrerequisiteError as error:
+        print(f"railgauge: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

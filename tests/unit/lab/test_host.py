@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import shutil
@@ -116,6 +117,25 @@ def test_an_image_of_each_release_lies_beside_the_others(
     images = [rootfs.ensure(tmp_path, print, each) for each in releases.RELEASES.values()]
     assert sorted((tmp_path / "rootfs").iterdir()) == sorted(images)
     assert len(set(images)) == len(releases.RELEASES)
+
+
+def test_an_image_that_another_process_builds_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAILGAUGE_LAB_ROOTFS", raising=False)
+    monkeypatch.setattr(rootfs, "_build", lambda *_: pytest.fail("built twice"))
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
+    target = rootfs.location(tmp_path)
+    target.parent.mkdir()
+    other = os.open(target.parent, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+    def say(words: str) -> None:
+        assert words == "waiting for an image that is being built"
+        target.mkdir()
+        os.close(other)
+
+    assert rootfs.ensure(tmp_path, say) == target
 
 
 class Builders:

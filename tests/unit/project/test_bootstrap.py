@@ -36,13 +36,14 @@ def checkout(tmp_path: Path) -> Path:
     return home
 
 
-def setup(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def setup(home: Path, *parts: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(home / "bin" / "bootstrap"), "python"],
+        [str(home / "bin" / "bootstrap"), *(parts or ("python",))],
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", **NO_INDEX, **environment},
         capture_output=True,
         text=True,
         check=False,
+        timeout=100,
     )
 
 
@@ -70,6 +71,41 @@ def test_without_an_index_the_way_without_a_network_is_said(checkout: Path) -> N
 def test_a_folder_of_wheels_that_is_not_there_is_named(checkout: Path) -> None:
     answer = setup(checkout, WHEELS="/nonexistent")
     assert (answer.returncode, "WHEELS is /nonexistent" in answer.stderr) == (3, True)
+
+
+def builds_an_image(home: Path, *lines: str) -> None:
+    """Let the checkout's builder of the lab's image run these lines."""
+    builder = home / "src" / "railgauge" / "lab" / "rootfs.py"
+    builder.parent.mkdir(parents=True)
+    for package in (builder.parent, builder.parents[1]):
+        (package / "__init__.py").touch()
+    builder.write_text("\n".join(("import pathlib, sys, time", *lines)) + "\n")
+
+
+def test_the_image_is_built_while_packages_are_installed(checkout: Path) -> None:
+    """The builder waits for what the installation leaves, and bootstrap for the builder."""
+    builds_an_image(
+        checkout,
+        "installed = pathlib.Path('.venv/requirements.sha256')",
+        "while not installed.exists(): time.sleep(0.05)",
+        "time.sleep(0.3)",
+        "pathlib.Path('image').touch()",
+    )
+    answer = setup(checkout, "lab", "python", WHEELS=str(checkout / "wheels"))
+    assert (answer.returncode, (checkout / "image").exists()) == (0, True), answer.stderr
+
+
+def test_where_the_image_cannot_be_built_its_reason_is_said(checkout: Path) -> None:
+    builds_an_image(checkout, "print('no mirror', file=sys.stderr)", "sys.exit(3)")
+    answer = setup(checkout, "lab")
+    assert (answer.returncode, "no mirror" in answer.stderr) == (3, True)
+
+
+def test_a_build_of_the_image_ends_where_another_part_fails(checkout: Path) -> None:
+    """Else its end of the pipes would stay open for hours."""
+    builds_an_image(checkout, "time.sleep(3600)")
+    answer = setup(checkout, "lab", "unknown")
+    assert (answer.returncode, "unknown part" in answer.stderr) == (3, True)
 
 
 #: Files with a test that may be skipped, and what no package of Debian can give it.
