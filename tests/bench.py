@@ -68,6 +68,9 @@ from tests.unit.tools import nccl_outputs
 AREA = paths.HOME / "results" / "bench"
 STAGE = AREA / "reframe" / "stage"
 
+#: How often a campaign is measured.
+TIMES = 5
+
 
 def spread(values: Sequence[float], unit: str = "s") -> str:
     """Median, least and most."""
@@ -193,17 +196,44 @@ def campaign() -> None:
         for what, options in (("partition ns", ("--partition", "ns")), ("the whole lab", ())):
             seconds, ratios, cases = [], [], 0
             rounds: dict[str, list[float]] = {}
-            for _ in range(3):
+            parts: dict[str, list[float]] = {}
+            for _ in range(TIMES):
                 seconds.append(timed(functools.partial(must, *command, *options)))
-                stage = max((AREA / "campaigns").iterdir()) / "stage"
-                cases, tools = _tools(stage)
+                folder = max((AREA / "campaigns").iterdir())
+                cases, tools = _tools(folder / "stage")
                 ratios.append(seconds[-1] / tools)
-                for check, of_check in _rounds_over_tools(stage):
+                for check, of_check in _rounds_over_tools(folder / "stage"):
                     rounds.setdefault(check, []).extend(of_check)
+                for part, of_part in _parts(folder, seconds[-1], tools):
+                    parts.setdefault(part, []).append(of_part)
             print(f"a campaign of {cases} cases, {what}: {spread(seconds)}")
             print(f"session over the tools' own time:          {spread(ratios, '')}")
+            for part, of_parts in parts.items():
+                print(f"{f'  {part}:':<42} {spread(of_parts)}")
             for check, of_check in sorted(rounds.items()):
                 print(f"{f'  round over tools, {check}:':<42} {spread(of_check, '')}")
+
+
+def _parts(folder: Path, whole_s: float, tools_s: float) -> Iterator[tuple[str, float]]:
+    """Where the seconds of a campaign went; together they are all."""
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    session_s = report["session_info"]["time_elapsed"]
+    jobs_s = sum(case["time_run"] for run in report["runs"] for case in run["testcases"])
+    rounds_s = 0.0
+    for result in folder.glob(f"stage/**/{RESULT_FILE}"):
+        swept = result.with_name(results_file.FILE)
+        found = record.read_record(result)
+        assert found is not None
+        rounds_s += (
+            sum(event["seconds"] for event in results_file.read(swept).rounds.values())
+            if swept.exists()
+            else max(call.seconds for one in found.results for call in one.calls)
+        )
+    yield "the tools", tools_s
+    yield "starts and ends of tools on the nodes", rounds_s - tools_s
+    yield "jobs start, end, and are seen to", jobs_s - rounds_s
+    yield "ReFrame and the checks", session_s - jobs_s
+    yield "before the session, and the verdict", whole_s - session_s
 
 
 def _tools(stage: Path) -> tuple[int, float]:
