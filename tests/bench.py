@@ -47,7 +47,6 @@ from railgauge.lab import faults
 from railgauge.lab.cluster import Lab
 from railgauge.model import record
 from railgauge.model.record import Record, Standing, write_standings
-from railgauge.node.transport import results_file
 from railgauge.tools import iperf2, nccl_tests
 from tests import (
     bench_accept,
@@ -58,6 +57,7 @@ from tests import (
     bench_growth,
     bench_logs,
     bench_page,
+    bench_parts,
     bench_suspects,
     bench_sweep,
     bench_worlds,
@@ -200,11 +200,11 @@ def campaign() -> None:
             for _ in range(TIMES):
                 seconds.append(timed(functools.partial(must, *command, *options)))
                 folder = max((AREA / "campaigns").iterdir())
-                cases, tools = _tools(folder / "stage")
+                cases, tools = bench_parts.tools(folder / "stage")
                 ratios.append(seconds[-1] / tools)
-                for check, of_check in _rounds_over_tools(folder / "stage"):
+                for check, of_check in bench_parts.rounds_over_tools(folder / "stage"):
                     rounds.setdefault(check, []).extend(of_check)
-                for part, of_part in _parts(folder, seconds[-1], tools):
+                for part, of_part in bench_parts.parts(folder, seconds[-1], tools):
                     parts.setdefault(part, []).append(of_part)
             print(f"a campaign of {cases} cases, {what}: {spread(seconds)}")
             print(f"session over the tools' own time:          {spread(ratios, '')}")
@@ -212,77 +212,6 @@ def campaign() -> None:
                 print(f"{f'  {part}:':<42} {spread(of_parts)}")
             for check, of_check in sorted(rounds.items()):
                 print(f"{f'  round over tools, {check}:':<42} {spread(of_check, '')}")
-
-
-def _parts(folder: Path, whole_s: float, tools_s: float) -> Iterator[tuple[str, float]]:
-    """Where the seconds of a campaign went; together they are all."""
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    session_s = report["session_info"]["time_elapsed"]
-    jobs_s = sum(case["time_run"] for run in report["runs"] for case in run["testcases"])
-    rounds_s = 0.0
-    for result in folder.glob(f"stage/**/{RESULT_FILE}"):
-        swept = result.with_name(results_file.FILE)
-        found = record.read_record(result)
-        assert found is not None
-        rounds_s += (
-            sum(event["seconds"] for event in results_file.read(swept).rounds.values())
-            if swept.exists()
-            else max(call.seconds for one in found.results for call in one.calls)
-        )
-    yield "the tools", tools_s
-    yield "starts and ends of tools on the nodes", rounds_s - tools_s
-    yield "jobs start, end, and are seen to", jobs_s - rounds_s
-    yield "ReFrame and the checks", session_s - jobs_s
-    yield "before the session, and the verdict", whole_s - session_s
-
-
-def _tools(stage: Path) -> tuple[int, float]:
-    """The cases of a campaign, and its tools' own time: of each round, or job of ranks, the longest
-    call.
-    """
-    cases, seconds = 0, 0.0
-    for path in stage.glob(f"**/{RESULT_FILE}"):
-        cases += 1
-        swept = path.with_name(results_file.FILE)
-        if swept.exists():
-            seconds += sum(
-                one["tool_seconds"] or 0 for one in results_file.read(swept).rounds.values()
-            )
-        else:
-            found = record.read_record(path)
-            assert found is not None
-            seconds += max(call.seconds for result in found.results for call in result.calls)
-    return cases, seconds
-
-
-def _rounds_over_tools(stage: Path) -> Iterator[tuple[str, list[float]]]:
-    """Of each case its check and partition, and of each round the time over the tools' own."""
-    for path in stage.glob(f"**/{results_file.FILE}"):
-        case = record.read_record(path.with_name(RESULT_FILE))
-        assert case is not None
-        events = results_file.read(path)
-        own_s = {number: _own_seconds(events, number) for number in events.rounds}
-        ratios = [
-            event["seconds"] / own_s[number]
-            for number, event in events.rounds.items()
-            if own_s[number]
-        ]
-        yield f"{case.check} on {case.partition}", ratios
-
-
-def _own_seconds(events: results_file.Raw, number: int) -> float:
-    """The tools' own time in a round: that of the place where it is longest. Clients of several
-    ways run at once; runs with names of their own (`back/client`) follow one another.
-    """
-    longest = 0.0
-    for index in (n for n, event in events.places.items() if event["round"] == number):
-        runs: dict[str, float] = {}
-        for role, side in events.sides.get(index, {}).items():
-            run, _, part = role.rpartition("/")
-            if not part.startswith("server"):
-                runs[run] = max(runs.get(run, 0.0), side.line["call"]["seconds"])
-        longest = max(longest, sum(runs.values()))
-    return longest
 
 
 def plan() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -15,42 +16,57 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from railgauge import paths
-from tests import bench_against
+from tests import bench_against, bench_parts
 
-#: How often each acceptance runs in each build while its lab is up.
-TIMES = 3
+#: What is measured from nothing, in a clone of its own each time, and how often.
+COLD, COLD_TIMES = "make accept, from nothing", 3
 
-#: What is measured, and the command of each.
-COLD = ("make accept, from nothing", ("make", "accept"))
+#: What is measured while the lab of the last one is up, by which command, and how often.
 WARM = (
-    ("railgauge accept", ("bin/railgauge", "accept")),
-    ("railgauge accept --partition ns", ("bin/railgauge", "accept", "--partition", "ns")),
+    ("railgauge accept", ("bin/railgauge", "accept"), 3),
+    ("railgauge accept --partition ns", ("bin/railgauge", "accept", "--partition", "ns"), 5),
 )
 
 
-def compare(revision: str, area: Path, times: int = TIMES) -> None:
-    """Print the seconds of the acceptances of `revision` and of HEAD, and their ratios; SystemExit
-    where a command fails.
+def compare(revision: str, area: Path) -> None:
+    """Print the seconds of the acceptances of `revision` and of HEAD, over their tools' own time
+    too, and their ratios, and where those of HEAD went; SystemExit where a command fails.
     """
     seconds: dict[str, dict[str, list[float]]] = {}
-    for name, commit in ((revision, revision), ("this", "HEAD")):
-        with _clone(commit, area / f"clone-{name}") as clone:
-            what, command = COLD
-            seconds.setdefault(what, {})[name] = [_seconds(clone, command)]
-            for what, command in WARM:
-                of_build = [_seconds(clone, command) for _ in range(times)]
-                seconds.setdefault(what, {})[name] = of_build
+    parts: dict[str, dict[str, list[float]]] = {}
+
+    def note(what: str, build: str, value: float) -> None:
+        seconds.setdefault(what, {}).setdefault(build, []).append(value)
+
+    for number in range(1, COLD_TIMES + 1):
+        for build, commit in ((revision, revision), ("this", "HEAD")):
+            with _clone(commit, area / f"clone-{build}") as clone:
+                note(COLD, build, _seconds(clone, ("make", "accept")))
+                for what, command, times in WARM if number == COLD_TIMES else ():
+                    for _ in range(times):
+                        taken = _seconds(clone, command)
+                        campaign = max((clone / "results" / "campaigns").iterdir())
+                        _, tools_s = bench_parts.tools(campaign / "stage")
+                        note(what, build, taken)
+                        note(f"{what}, over its tools", build, taken / tools_s)
+                        if commit == "HEAD":
+                            for part, of_part in bench_parts.parts(campaign, taken, tools_s):
+                                parts.setdefault(what, {}).setdefault(part, []).append(of_part)
     for what, of_builds in seconds.items():
         shown = ", ".join(
-            f"{name}: {bench_against.spread(of, 1)}, n={len(of)}" for name, of in of_builds.items()
+            f"{name}: {bench_against.spread(of, 2)}, n={len(of)}" for name, of in of_builds.items()
         )
         before, after = (statistics.median(of) for of in of_builds.values())
-        print(f"{what}, s: {shown}; ratio {after / before:.2f}", flush=True)
+        print(f"{what}: {shown}; ratio {after / before:.2f}", flush=True)
+    for what, of_parts in parts.items():
+        print(what)
+        for part, of in of_parts.items():
+            print(f"  {part}: {bench_against.spread(of, 1)} s")
 
 
 @contextlib.contextmanager
 def _clone(commit: str, folder: Path) -> Iterator[Path]:
-    """A clone at that commit; its lab is down at the end."""
+    """A clone at that commit; at the end its lab is down, and it is gone."""
     _must(paths.HOME, ("git", "clone", "--quiet", str(paths.HOME), str(folder)))
     _must(folder, ("git", "checkout", "--quiet", "--detach", commit))
     try:
@@ -58,6 +74,7 @@ def _clone(commit: str, folder: Path) -> Iterator[Path]:
     finally:
         if (folder / ".venv").exists():
             _must(folder, ("bin/railgauge", "lab", "down"))
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _seconds(folder: Path, command: Sequence[str]) -> float:
