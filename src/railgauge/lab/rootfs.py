@@ -204,7 +204,7 @@ def _remove_leftovers(images: Path, say: Say) -> None:
     for leftover in images.iterdir():
         if leftover.name in current:
             continue
-        say(f"removing {'a broken' if leftover.suffix == '.part' else 'an outdated'} image")
+        say(f"removing {'a broken' if leftover.suffix else 'an outdated'} image")
         remove(leftover)
 
 
