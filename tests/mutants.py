@@ -4210,6 +4210,13 @@ MUTANTS = [
         "tests/unit/locating/test_sharing.py -k errors_at_every_leaf",
     ),
     Mutant(
+        "ReFrame looks at a long job every 6 s",
+        "src/railgauge/systems/reframe_settings.py",
+        '"poll_rate_min": 1,',
+        '"poll_rate_min": 0.5,',
+        "tests/unit/systems/test_reframe_settings.py -k soon_noticed",
+    ),
+    Mutant(
         "two leaves' uplinks make a spine",
         "src/railgauge/locating/uplinks.py",
         "if count >= _LEAST_LEAVES and 2 * count > len(leaves) else",
