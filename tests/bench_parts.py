@@ -15,7 +15,6 @@ def parts(folder: Path, whole_s: float, tools_s: float) -> Iterator[tuple[str, f
     """Where the seconds of a campaign went; together they are all."""
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     session_s = report["session_info"]["time_elapsed"]
-    jobs_s = sum(case["time_run"] for run in report["runs"] for case in run["testcases"])
     rounds_s = 0.0
     for result in folder.glob(f"stage/**/{RESULT_FILE}"):
         swept = result.with_name(results_file.FILE)
@@ -28,8 +27,7 @@ def parts(folder: Path, whole_s: float, tools_s: float) -> Iterator[tuple[str, f
         )
     yield "the tools", tools_s
     yield "starts and ends of tools on the nodes", rounds_s - tools_s
-    yield "jobs start, end, and are seen to", jobs_s - rounds_s
-    yield "ReFrame and the checks", session_s - jobs_s
+    yield "jobs start and end, ReFrame, the checks", session_s - rounds_s
     yield "before the session, and the verdict", whole_s - session_s
 
 

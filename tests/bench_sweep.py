@@ -55,7 +55,7 @@ class Asleep:
         self._role, self._answered, self._ended, self._began = role, answered, ended, began
         answered({"do": "prepared"})
 
-    def tell(self, message: protocol.Message) -> None:
+    def send(self, message: protocol.Message) -> None:
         if message["do"] == "go" and self._role == "server":
             there = [{"address": "10.0.0.1", "port": 5001}]
             self._answered({"do": "mail", "name": "ready", "body": there})

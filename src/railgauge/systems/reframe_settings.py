@@ -39,11 +39,11 @@ def site_configuration() -> dict[str, Any]:
         "general": [
             {
                 "check_search_path": [str(paths.CHECKS)],
-                # A finished job is noticed within 2 s, after 12 s within one. Each look is a
+                # A finished job is noticed within 1.5 s, after 9 s within one. Each look is a
                 # `sacct` that a site's slurmdbd answers, and costs the lab 40 ms of CPU. The rate
                 # is the average since the last change (findings/reframe-poll-interval.sh): if it
                 # fell further, intervals of many seconds would come.
-                "poll_rate_max": 3,
+                "poll_rate_max": 2,
                 "poll_rate_min": 1,
                 "poll_rate_decay": 0.1,
                 "report_file": str(session / "report.json"),
