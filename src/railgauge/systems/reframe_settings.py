@@ -39,7 +39,7 @@ def site_configuration() -> dict[str, Any]:
         "general": [
             {
                 "check_search_path": [str(paths.CHECKS)],
-                # A finished job is noticed within 1.5 s, after 9 s within one. Each look is a
+                # A finished job is noticed within 1.6 s, after 9 s within one. Each look is a
                 # `sacct` that a site's slurmdbd answers, and costs the lab 40 ms of CPU. The rate
                 # is the average since the last change (findings/reframe-poll-interval.sh): if it
                 # fell further, intervals of many seconds would come.
