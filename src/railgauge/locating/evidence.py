@@ -1,4 +1,4 @@
-"""The results of a campaign: which of them are low beside their peers, and by how much."""
+"""The results of a campaign: which of them are low compared with their peers, and by how much."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Evidence:
         self.levels = [0] * count
         self.good = bytearray(count)
         self.expected: list[float | None] = [None] * count
-        #: results of which nothing shows whether they are good
+        #: results where nothing shows whether they are good
         self.unclear: set[int] = set()
         #: why results of a condition or round are evidence against nobody
         self.no_evidence: list[str] = []
@@ -136,7 +136,7 @@ class Evidence:
 
     @property
     def cleared(self) -> list[str]:
-        """The nodes with a good result of every end, beside its peers or reference."""
+        """The nodes with a good result of every end, compared with its peers or reference."""
         good = {node for node in self.ends if self.good_ends.issuperset(self.ends[node])}
         return sorted(good - self._lacking, key=natural)
 
@@ -152,7 +152,7 @@ class Evidence:
 
     @property
     def _lacking(self) -> set[str]:
-        """The nodes with an end of which all results are missing."""
+        """The nodes with an end that lacks all of its results."""
         return {
             end.node
             for missing in self.missing
@@ -222,7 +222,7 @@ class Evidence:
                 # It may be so between leaves, or by chance.
                 self.unclear.add(number)
             else:
-                # Without peers a run that came to its end is good, beside those that failed.
+                # Without peers a run that came to its end is good, compared with those that failed.
                 good[number] = 1
             by_reference = bound is not None
             if levels[number] or not (compared or by_reference) or number in self.unclear:
@@ -241,7 +241,7 @@ class Evidence:
         """The peers of a class, where it has enough; whether its reference is right; and what whole
         rounds have lost.
         """
-        clean, others = self._beside_bad_leaf(kind, numbers)
+        clean, others = self._apart_from_bad_leaf(kind, numbers)
         values = self._values(clean or numbers)
         below, reference_holds = 0, True
         if not clean:
@@ -315,13 +315,13 @@ class Evidence:
         )
         return False
 
-    def _beside_bad_leaf(
+    def _apart_from_bad_leaf(
         self, kind: _Class, numbers: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int]]:
         """The results between other leaves, the clean ones and all, where most values are below
         their reference because of one leaf; empty where that is not so. All results of that leaf
-        are low beside the clean ones, round by round: then the reference is right, and no moment
-        was slow as a whole.
+        are low compared with the clean ones, round by round: then the reference is right, and no
+        moment was slow as a whole.
         """
         numbers = numbers if kind[1] == "between" else ()
         bound = [n for n in numbers if self.results[n].value and self.results[n].bound]
@@ -376,7 +376,7 @@ class Evidence:
         return shifts
 
     def _lost_rounds(self) -> set[int | None]:
-        """The rounds in which nearly all runs failed, beside others in which not."""
+        """The rounds in which nearly all runs failed, while in others they did not."""
         runs = Counter(r.round for r in self.results if r.round is not None)
         failed = Counter(r.round for r in self.results if r.round is not None and not r.value)
         # The rails of a pair that are measured at once are one pair.

@@ -21,7 +21,7 @@ from railgauge.locating.weigh import LEAST_GAIN, Found, weigh
 #: What a node or rail gains at least that is low with all of its partners.
 _ALL_LOW = LEAST_GAIN + 0.01
 
-#: Gains that differ by less are equal; of both ways of a node, beside one of them.
+#: Gains that differ by less are equal; those of both ways of a node are compared with one of them.
 _EQUAL, _BOTH_WAYS = 0.1, 2.0
 
 
@@ -91,8 +91,8 @@ def _together(best: Found, weighed: Iterable[Found]) -> list[Found]:
 
 
 def _at_least(one: Found, only_partners: int) -> Found:
-    """The same, named at least where a node or rail is low with all of its partners, some of which
-    are low with nobody else.
+    """The same, named at least where a node or rail is low with all of its partners, and some
+    of these are low with nobody else.
     """
     both_ways = one.part.of_node and not one.part.way
     all_low = both_ways and len(one.low) == len(one.witnesses)

@@ -75,7 +75,7 @@ class _AtLeaf:
                 self.far.update(end.node for end in others)
             elif paths.is_good(path):
                 good.add(here.node)
-        #: whether it has nodes enough, none of which is good with others and never low
+        #: whether it has nodes enough, and none of them is good with others and never low
         self.all_low = len(self.nodes) >= _LEAST_NODES and all(any(self.nodes[n]) for n in good)
         #: whether the paths within are low too, or there are none
         self.low_within = len(self.within) <= 2 * sum(self.within)

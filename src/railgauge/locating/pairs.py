@@ -17,7 +17,7 @@ from railgauge.locating.witnesses import clearing, convicting, good_partner
 #: A pair is confirmed when it was low so often, and its ends were good with so many others.
 PAIR_TIMES, PAIR_OTHERS = 4, 3
 
-#: The chance that some pair is low so often by itself, each time anew, is less.
+#: The chance that some pair is low so often by itself, each time again, is less.
 _BY_ITSELF = 0.01
 
 

@@ -82,18 +82,20 @@ def by_chance(
     part: Part,
     witnesses: Collection[Witness],
     levels: Collection[int],
-    beside: Iterable[Path] | None = None,
+    may_share: Iterable[Path] | None = None,
 ) -> float:
     """The chance that any healthy part of the kind is low so often: at the level of loss that says
-    most, times the number of levels that were tried. To accuse a node (`beside`: low paths of
+    most, times the number of levels that were tried. To accuse a node (`may_share`: low paths of
     others that may share its cause) what others are is counted strictly.
     """
     chances = [1.0] * (not levels)
     for level in levels:
-        groups = _groups(paths, part, witnesses, level, beside is not None)
+        groups = _groups(paths, part, witnesses, level, may_share is not None)
         low = sum(own.low for _, own in groups)
         as_many = chance.of_as_many(low, [(others, own.all) for others, own in groups])
-        gathered = paths.around_others(part, level, beside) if beside is not None else Count(0, 0)
+        gathered = Count(0, 0)
+        if may_share is not None:
+            gathered = paths.around_others(part, level, may_share)
         if gathered.low:
             as_many = max(as_many, chance.of_as_many(low, [(gathered, len(witnesses))]))
         chances.append(as_many)
