@@ -12,7 +12,7 @@ from railgauge.lab.spec import Node
 
 _TOOLS = {"nsenter": "util-linux", "unshare": "util-linux", "ip": "iproute2", "tc": "iproute2"}
 
-#: Beside that of its virtual machines.
+#: In addition to that of its virtual machines.
 _NEEDED_MEMORY_MIB = 1024
 _MEMORY = Path("/proc/meminfo")
 _OS_RELEASE = Path("/etc/os-release")

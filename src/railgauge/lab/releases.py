@@ -22,7 +22,7 @@ class Release:
     vm_nodes: bool = False
     #: Whether its image has the simulated InfiniBand subnet.
     infiniband: bool = False
-    #: What its image holds beside what all hold, and what it holds under another package's name.
+    #: What its image holds besides what all hold, and what it holds under another package's name.
     packages: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     #: False: no security updates are used. Mirrors keep those of an old release in part only, and

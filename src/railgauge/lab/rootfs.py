@@ -150,7 +150,7 @@ def location(lab: Path, release: Release = DEFAULT) -> Path:
 
 
 def ensure(lab: Path, say: Say, release: Release = DEFAULT) -> Path:
-    """The image of a release, built first if it is not there; those of others stay beside it.
+    """The image of a release, built first if it is not there; those of others stay.
 
     A build that broke off leaves nothing usable.
     """

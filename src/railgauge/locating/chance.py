@@ -65,7 +65,7 @@ def _distribution(others: Count, count: int) -> tuple[float, ...]:
 
 
 def of_as_many(low: int, groups: Iterable[tuple[Count, int]]) -> float:
-    """The chance of `low` or more low witnesses of groups of so many each, given what others are."""
+    """The chance of `low` or more low witnesses of groups of so many, given what others are."""
     total: Sequence[float] = (1.0,)
     for others, count in groups:
         if count:
