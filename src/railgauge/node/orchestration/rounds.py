@@ -26,14 +26,16 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from railgauge.locating import End, Evidence, Hca, Result, hca_of, plan
-from railgauge.node.orchestration import interface_rate, routes
+from railgauge.node.orchestration import interface_rate
 from railgauge.node.orchestration.sweep_file import Sweep
 from railgauge.node.runners import repeat
 from railgauge.node.transport import protocol
 from railgauge.node.transport.results_file import NO_ANSWER, Event
+
+if TYPE_CHECKING:
+    from railgauge.locating import Evidence, plan
 
 #: Time for an agent to say that it has taken an order, or that it is there. One that has work and
 #: says nothing for this long is asked.
@@ -123,8 +125,8 @@ class Rounds:
         self._took: dict[int, list[float]] = {}
         self._enough = False
         self._looked = 0.0
-        #: by the number of a place: node -> the HCAs that it used
-        self._hcas: dict[int, dict[str, set[Hca]]] = {}
+        #: by the number of a place: node -> node GUID and LID of the HCAs that it used
+        self._hcas: dict[int, dict[str, set[tuple[str, str]]]] = {}
 
     # --- a round ---------------------------------------------------------------------------------
 
@@ -182,6 +184,9 @@ class Rounds:
         """Add a round of pairs under one condition where a suspect is not confirmed yet; else of
         one pair, where a quiet round distinguishes load from a fault.
         """
+        # A third of what the conductor loads, and most sweeps end without such a round.
+        from railgauge.locating import End, plan
+
         conditions: dict[int, list[int]] = {}
         for index in self._good:
             conditions.setdefault(self._sweep.places[index].of, []).append(index)
@@ -194,12 +199,26 @@ class Rounds:
 
     def _evidence(self, places: Sequence[int]) -> Evidence:
         """What the results under a condition say so far: a place is good or not."""
+        from railgauge.locating import End, Evidence, Result, hca_of
+        from railgauge.node.orchestration import routes
+
         leaves = {End(node): leaf for node, leaf in self._sweep.retests.leaves.items()}
         evidence = Evidence(leaves, directed=True)
         pairs = [(client, server) for server, client in map(self._ends, places)]
         # Those of the same rails, on one leaf and between leaves.
         alike = {self._labels(index) for index in places}
-        used = [of for index, of in self._hcas.items() if self._labels(index) in alike]
+        used = [
+            {
+                node: {
+                    hca
+                    for guid, lid in ports
+                    if (hca := hca_of({"node_guid": guid, "lid": lid})) is not None
+                }
+                for node, ports in of_place.items()
+            }
+            for index, of_place in self._hcas.items()
+            if self._labels(index) in alike
+        ]
         if known := routes.of_pairs(self._sweep.retests, pairs, used):
             evidence = Evidence(known[0], directed=True, routes=known[1])
         good = self._judged(places)
@@ -401,9 +420,10 @@ class Rounds:
             if (side := interface_rate.carried(line)) is not None:
                 self._carried[place.index][part] = side
         facts = line.get("facts")
-        if isinstance(facts, dict) and (hca := hca_of(facts)) is not None:
+        if isinstance(facts, dict) and "node_guid" in facts:
             node = place.roles.get(str(role).rpartition("/")[2], "")
-            self._hcas.setdefault(place.index, {}).setdefault(node, set()).add(hca)
+            port = str(facts["node_guid"]), str(facts.get("lid"))
+            self._hcas.setdefault(place.index, {}).setdefault(node, set()).add(port)
         if isinstance(facts, dict) and any(facts.get(name) for name in _NOT_STARTED):
             self._good[place.index] = None
         elif call.get("exit_code") != 0:
