@@ -4210,6 +4210,13 @@ MUTANTS = [
         "tests/unit/locating/test_sharing.py -k errors_at_every_leaf",
     ),
     Mutant(
+        "a VM port of the lab may lose as many packets as a lossy one carries few",
+        "configs/systems/lab/reframe.yaml",
+        "          max: 2\n",
+        "          max: 50\n",
+        "tests/unit/systems/test_lab_references.py -k five_percent",
+    ),
+    Mutant(
         "ReFrame looks at a long job every 6 s",
         "src/railgauge/systems/reframe_settings.py",
         '"poll_rate_min": 1,',
