@@ -29,39 +29,35 @@ WARM = (
 
 
 def compare(revision: str, area: Path) -> None:
-    """Print the seconds of the acceptances of `revision` and of HEAD, over their tools' own time
-    too, and their ratios, and where those of HEAD went; SystemExit where a command fails.
+    """Print what the acceptances of `revision` and of HEAD took, over their tools' own time too,
+    where it went, and the ratios; SystemExit where a command fails.
     """
-    seconds: dict[str, dict[str, list[float]]] = {}
-    parts: dict[str, dict[str, list[float]]] = {}
-
-    def note(what: str, build: str, value: float) -> None:
-        seconds.setdefault(what, {}).setdefault(build, []).append(value)
-
+    found: dict[str, dict[str, list[float]]] = {}
     for number in range(1, COLD_TIMES + 1):
         for build, commit in ((revision, revision), ("this", "HEAD")):
             with _clone(commit, area / f"clone-{build}") as clone:
-                note(COLD, build, _seconds(clone, ("make", "accept")))
-                for what, command, times in WARM if number == COLD_TIMES else ():
-                    for _ in range(times):
-                        taken = _seconds(clone, command)
-                        campaign = max((clone / "results" / "campaigns").iterdir())
-                        _, tools_s = bench_parts.tools(campaign / "stage")
-                        note(what, build, taken)
-                        note(f"{what}, over its tools", build, taken / tools_s)
-                        if commit == "HEAD":
-                            for part, of_part in bench_parts.parts(campaign, taken, tools_s):
-                                parts.setdefault(what, {}).setdefault(part, []).append(of_part)
-    for what, of_builds in seconds.items():
+                for what, value in _figures(clone, warm=number == COLD_TIMES):
+                    found.setdefault(what, {}).setdefault(build, []).append(value)
+    for what, of_builds in found.items():
         shown = ", ".join(
             f"{name}: {bench_against.spread(of, 2)}, n={len(of)}" for name, of in of_builds.items()
         )
         before, after = (statistics.median(of) for of in of_builds.values())
         print(f"{what}: {shown}; ratio {after / before:.2f}", flush=True)
-    for what, of_parts in parts.items():
-        print(what)
-        for part, of in of_parts.items():
-            print(f"  {part}: {bench_against.spread(of, 1)} s")
+
+
+def _figures(clone: Path, warm: bool) -> Iterator[tuple[str, float]]:
+    """What each acceptance in a new clone took, and its parts: seconds, or over its tools' time."""
+    yield COLD, _seconds(clone, ("make", "accept"))
+    for what, command, times in WARM if warm else ():
+        for _ in range(times):
+            taken_s = _seconds(clone, command)
+            campaign = max((clone / "results" / "campaigns").iterdir())
+            _, tools_s = bench_parts.tools(campaign / "stage")
+            yield what, taken_s
+            yield f"{what}, over its tools", taken_s / tools_s
+            for part, of_part_s in bench_parts.parts(campaign, taken_s, tools_s):
+                yield f"{what}, {part}", of_part_s
 
 
 @contextlib.contextmanager

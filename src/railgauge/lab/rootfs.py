@@ -46,8 +46,8 @@ PACKAGES = (
     *("tini", "kmod", "busybox-static", "procps", "python3", "qemu-guest-agent", "stress-ng"),
 )
 
-#: Left out of the image: 700 MB that nothing here reads. UCX brings ROCm, and QEMU Mesa; the VM
-#: nodes have none of these devices, and depmod would look into each driver.
+#: Left out of the image: 700 MB that nothing here reads. UCX brings ROCm, and stress-ng Mesa; the
+#: VM nodes have none of these devices, and depmod would look into each driver.
 _EXCLUDED = (
     *("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*"),
     *(
@@ -60,8 +60,9 @@ _EXCLUDED = (
     ),
 )
 
-#: As it is set while the packages are installed (kernel-img.conf(5)): VM nodes start from a small
-#: file system of their own (initrd.py), and the kernel's takes a third of the whole time, twice.
+#: As it is set while the packages are installed, for initramfs-tools' hook in
+#: /etc/kernel/postinst.d: VM nodes start from a small file system of their own (initrd.py), and the
+#: kernel's was made twice, in a third of the whole time.
 _ENVIRONMENT = ("INITRD=No",)
 
 #: Left out of what VM nodes see of it, as only the host and the head need it.

@@ -16,19 +16,17 @@ from __future__ import annotations
 from railgauge.locating.evidence import Evidence
 from railgauge.locating.judge import locate
 from railgauge.locating.results import End, Missing, Result
-from railgauge.locating.routes import Hca, Routes, hca_of
+from railgauge.locating.routes import Routes
 from railgauge.locating.suspects import Located, Suspect, not_excluded, suspected_nodes
 
 __all__ = [
     "End",
     "Evidence",
-    "Hca",
     "Located",
     "Missing",
     "Result",
     "Routes",
     "Suspect",
-    "hca_of",
     "locate",
     "not_excluded",
     "suspected_nodes",

@@ -91,8 +91,8 @@ def _together(best: Found, weighed: Iterable[Found]) -> list[Found]:
 
 
 def _at_least(one: Found, only_partners: int) -> Found:
-    """The same, named at least where a node or rail is low with all of its partners, and some
-    of these are low with nobody else.
+    """The same, named at least where a node or rail is low with all of its partners, and
+    some partners are low with it alone.
     """
     both_ways = one.part.of_node and not one.part.way
     all_low = both_ways and len(one.low) == len(one.witnesses)

@@ -3,26 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 from railgauge.locating.results import End
-
-
-class Hca(NamedTuple):
-    """An InfiniBand device by its node GUID, and the LID of its port."""
-
-    guid: int
-    lid: int
-
-
-def hca_of(facts: Mapping[str, Any]) -> Hca | None:
-    """The HCA that a node used, as its facts name it: `node_guid` and `lid` are texts of sysfs,
-    0002:c903:0000:0001 and 0x5. None where they are not there.
-    """
-    try:
-        return Hca(int(facts["node_guid"].replace(":", ""), 16), int(facts["lid"], 16))
-    except (KeyError, ValueError, AttributeError, TypeError):
-        return None
 
 
 class Routes:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from railgauge.node.orchestration import interface_rate
 from railgauge.node.orchestration.sweep_file import Sweep
 from railgauge.node.runners import repeat
+from railgauge.node.system.rdma_devices import Hca, hca_of
 from railgauge.node.transport import protocol
 from railgauge.node.transport.results_file import NO_ANSWER, Event
 
@@ -125,8 +126,8 @@ class Rounds:
         self._took: dict[int, list[float]] = {}
         self._enough = False
         self._looked = 0.0
-        #: by the number of a place: node -> node GUID and LID of the HCAs that it used
-        self._hcas: dict[int, dict[str, set[tuple[str, str]]]] = {}
+        #: by the number of a place: node -> the HCAs that it used
+        self._hcas: dict[int, dict[str, set[Hca]]] = {}
 
     # --- a round ---------------------------------------------------------------------------------
 
@@ -199,7 +200,7 @@ class Rounds:
 
     def _evidence(self, places: Sequence[int]) -> Evidence:
         """What the results under a condition say so far: a place is good or not."""
-        from railgauge.locating import End, Evidence, Result, hca_of
+        from railgauge.locating import End, Evidence, Result
         from railgauge.node.orchestration import routes
 
         leaves = {End(node): leaf for node, leaf in self._sweep.retests.leaves.items()}
@@ -207,18 +208,7 @@ class Rounds:
         pairs = [(client, server) for server, client in map(self._ends, places)]
         # Those of the same rails, on one leaf and between leaves.
         alike = {self._labels(index) for index in places}
-        used = [
-            {
-                node: {
-                    hca
-                    for guid, lid in ports
-                    if (hca := hca_of({"node_guid": guid, "lid": lid})) is not None
-                }
-                for node, ports in of_place.items()
-            }
-            for index, of_place in self._hcas.items()
-            if self._labels(index) in alike
-        ]
+        used = [of for index, of in self._hcas.items() if self._labels(index) in alike]
         if known := routes.of_pairs(self._sweep.retests, pairs, used):
             evidence = Evidence(known[0], directed=True, routes=known[1])
         good = self._judged(places)
@@ -420,10 +410,9 @@ class Rounds:
             if (side := interface_rate.carried(line)) is not None:
                 self._carried[place.index][part] = side
         facts = line.get("facts")
-        if isinstance(facts, dict) and "node_guid" in facts:
+        if isinstance(facts, dict) and (hca := hca_of(facts)) is not None:
             node = place.roles.get(str(role).rpartition("/")[2], "")
-            port = str(facts["node_guid"]), str(facts.get("lid"))
-            self._hcas.setdefault(place.index, {}).setdefault(node, set()).add(port)
+            self._hcas.setdefault(place.index, {}).setdefault(node, set()).add(hca)
         if isinstance(facts, dict) and any(facts.get(name) for name in _NOT_STARTED):
             self._good[place.index] = None
         elif call.get("exit_code") != 0:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from railgauge.locating import End, Hca, Routes
+from railgauge.locating import End, Routes
 from railgauge.node.orchestration.sweep_file import Retests
+from railgauge.node.system.rdma_devices import Hca
 
 
 def of_pairs(

@@ -18,6 +18,24 @@ from typing import Any, NamedTuple
 from railgauge.common.names import natural
 from railgauge.node.system.tool_call import read_sysfs
 
+
+class Hca(NamedTuple):
+    """An InfiniBand device by its node GUID, and the LID of its port."""
+
+    guid: int
+    lid: int
+
+
+def hca_of(facts: Mapping[str, Any]) -> Hca | None:
+    """The HCA that a node used, as its facts name it: `node_guid` and `lid` are texts of sysfs,
+    0002:c903:0000:0001 and 0x5. None where they are not there.
+    """
+    try:
+        return Hca(int(facts["node_guid"].replace(":", ""), 16), int(facts["lid"], 16))
+    except (KeyError, ValueError, AttributeError, TypeError):
+        return None
+
+
 #: Where tools for the administrator are, which a job's PATH may lack.
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from railgauge.campaign.folder import ROUTES, STATIC_ROUTES, Campaign
 from railgauge.fabric import asking
 from railgauge.fabric.static_routes import StaticRoutes, from_reading
-from railgauge.locating import End, Hca, Result, Routes
+from railgauge.locating import End, Result, Routes
 from railgauge.model import record
+from railgauge.node.system.rdma_devices import Hca
 from railgauge.verdict.campaign.cases import Case
 
 

@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 from railgauge import hostlist
 from railgauge.campaign.folder import LEAVES, Campaign
-from railgauge.locating import End, Evidence, Hca, Missing, Result, hca_of
+from railgauge.locating import End, Evidence, Missing, Result
 from railgauge.locating.peers import GOOD
 from railgauge.model import record
 from railgauge.model.failure import DIRECTION, NOT_TOLD_APART
 from railgauge.model.measurement import METRICS, STANDS_OUT, Measurement
 from railgauge.model.record import BrokenRecordError, Row
+from railgauge.node.system.rdma_devices import Hca, hca_of
 from railgauge.verdict.campaign.cases import Case, Outcome
 from railgauge.verdict.campaign.recorded_facts import error_counters
 from railgauge.verdict.location.campaign_routes import CampaignRoutes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from railgauge.locating import End, Hca
+from railgauge.locating import End
 from railgauge.node.orchestration.routes import of_pairs
 from railgauge.node.orchestration.sweep_file import Retests
+from railgauge.node.system.rdma_devices import Hca
 
 #: Two nodes a leaf, each with two HCAs: guid 10 and 11 of n1, 20 and 21 of n2. The LIDs are the
 #: GUIDs. Rail 0 goes by spine1, rail 1 by spine2; of n4's rail 0 it comes down by another cable.
